@@ -1,9 +1,10 @@
 """The pictures of the documentation: starts the dashboard on a run and photographs its pages.
 
-    .venv/bin/python docs/screenshots.py runs/20261120-224841-quick
+    .venv/bin/python docs/screenshots.py runs/20261120-224841-quick [NAME...]
 
-Needs Chromium and the tools of development (``make setup``). What is in the pictures depends on the
-run; what is looked at is the list ``VIEWS``. A forecast is stored beside the run first.
+Without names it takes all. Needs Chromium and the tools of development (``make setup``). What is in
+the pictures depends on the run; what is looked at is the list ``VIEWS``. A forecast is stored
+beside the run first.
 """
 
 import argparse
@@ -26,6 +27,13 @@ FORECAST = (
 )
 """What the page of forecasts shows."""
 
+UNFOLD = """one => {
+    for (let fold = one.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+        fold.open = true;
+    }
+    one.closest(".mantine-Paper-root").scrollIntoView();
+}"""
+
 _SIZE = {"width": 1280, "height": 860}
 _SETTLED_MS = 1_500
 
@@ -34,7 +42,8 @@ _SETTLED_MS = 1_500
 class View:
     """A picture: its name, the page's path and query, and what has to be there before it is taken.
 
-    ``first`` is a selector of what the picture begins with; the top of the page where empty.
+    ``first`` is a selector of what the picture begins with, which is unfolded; the top of the page
+    where empty.
     """
 
     name: str
@@ -45,8 +54,8 @@ class View:
 
 
 VIEWS = (
-    View("dashboard", "/", ".scaling .scatterlayer .trace"),
-    View("waterfall", "/", ".waterfall-all .barlayer path", first=".waterfall-all"),
+    View("dashboard", "/", ".waterfall .barlayer path"),
+    View("waterfall", "/", ".waterfall-all", first=".waterfall-all"),
     View("timeline", "/timeline", ".timeline[data-exact=true]", query="&step=8"),
     View("ranks", "/ranks", ".lateness .heatmaplayer image"),
     View("communication", "/communication", ".transfer-by-size .scatterlayer .trace"),
@@ -59,7 +68,11 @@ def main() -> None:
     """Write ``docs/images/NAME.png`` of every view."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="a run directory")
+    parser.add_argument("names", nargs="*", help="pictures to take; all by default")
     options = parser.parse_args()
+    known = {view.name: view for view in VIEWS}
+    if unknown := set(options.names) - set(known):
+        parser.error(f"no picture is named {', '.join(unknown)}; there are {', '.join(known)}")
     executable = shutil.which("chromium") or shutil.which("google-chrome")
     if executable is None:
         parser.error("no chromium on this machine (Debian: apt-get install chromium)")
@@ -69,7 +82,7 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
         )
-        for view in VIEWS:
+        for view in (known[name] for name in options.names or known):
             path = photograph(browser, address, view)
             sys.stdout.write(f"{path}: {path.stat().st_size / 1000:.0f} kB\n")
         browser.close()
@@ -103,9 +116,7 @@ def photograph(browser: Browser, address: str, view: View) -> Path:
     page.locator(view.drawn).first.wait_for(state="attached", timeout=60_000)
     page.wait_for_load_state("networkidle")
     if view.first:
-        page.locator(view.first).first.evaluate(
-            "one => one.closest('.mantine-Paper-root').scrollIntoView()"
-        )
+        page.locator(view.first).first.evaluate(UNFOLD)
     page.wait_for_timeout(_SETTLED_MS)
     path = IMAGES / f"{view.name}.png"
     path.write_bytes(page.screenshot())
