@@ -103,7 +103,11 @@ def _stragglers(steps: StepTimes, places: Ints) -> str:
 
 
 def _work(executions: Executions, first_ns: int, last_ns: int) -> str:
-    inside = executions.between(first_ns, last_ns)
+    """What the executions that lie at least half in a window send, as ``view_answer`` has steps."""
+    near = executions.between(first_ns, last_ns)
+    start, end = executions.start_ns[near], executions.end_ns[near]
+    seen = np.minimum(end, last_ns) - np.maximum(start, first_ns)
+    inside = near[2 * seen >= end - start]
     if not len(inside):
         return "; no executions"
     size = float(np.nansum(executions.bytes[inside]))

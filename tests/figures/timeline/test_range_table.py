@@ -101,6 +101,9 @@ def test_a_timeline_without_ranks_names_its_executions():
         "No step in view; 1 execution, 600 B, transfer 2.00 ms;"
         " longest negotiation 6.50 ms (allreduce.fc.bias)."
     )
+    # It ends 1 ms after the window begins: its 2 ms of transfer are not in it.
+    cut = (START_NS + 26 * MS, START_NS + 100 * MS)
+    assert view_answer(lanes, found, *cut).startswith("No step in view; no executions")
     after = (START_NS + 50 * MS, START_NS + 100 * MS)
     assert view_answer(lanes, found, *after) == "No step in view; no executions."
 
