@@ -31,8 +31,9 @@ def file_tiles(page: FilePage) -> tuple[Tile, ...]:
         return ()
     shown = tuple(by_title.values())[: MOST_TILES - 1]
     tone, reason = _trust(page, facts)
-    # A failure that a log states needs no judgement of numbers.
-    if tone == GOOD and all(tile.tone in (BAD, CAUTION) for tile in shown):
+    # A failure that a log states needs no judgement of numbers; without a verdict that of the run
+    # holds the caveat.
+    if tone == GOOD and (not page.verdict or all(tile.tone in (BAD, CAUTION) for tile in shown)):
         return shown
     return (*shown, Tile("Trust", TRUST_WORDS[tone], reason, tone))
 

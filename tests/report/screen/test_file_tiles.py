@@ -134,3 +134,12 @@ def test_a_share_without_a_percentile_names_none():
 def test_one_dump_of_many_is_trusted_no_further_than_it_goes():
     facts = [Fact("num_ranks", "ranks", 1), Fact("missing_dumps", "no dump of", "ranks 0, 2")]
     assert by_title(page(*facts))["Trust"] == ("limited", "no dump of ranks 0, 2", CAUTION)
+
+
+def test_trust_is_good_only_beside_a_verdict_of_the_file_itself():
+    fact = Fact("world_size", "ranks", 4)
+    busy = page(fact, Fact("negotiating_share", "n", 0.2, "ratio"), verdict="Ranks wait.")
+    assert by_title(busy)["Trust"][:2] == ("good", "no caveat for this file")
+    # The verdict of the run, which may be limited, holds that of the file.
+    held = page(fact, Fact("negotiating_share", "n", 0.2, "ratio"))
+    assert "Trust" not in by_title(held)
