@@ -26,6 +26,7 @@ class Band:
         trust: ``good``, ``limited`` or ``low``.
         reason: Why.
         tone: That of the trust: ``good``, ``caution`` or ``bad``.
+        edge: That of the card: the same, but ``bad`` where the job stalled or failed.
         command: The command with more repeats; empty where these do not help.
     """
 
@@ -34,6 +35,7 @@ class Band:
     trust: str
     reason: str
     tone: str
+    edge: str
     command: str
 
 
@@ -46,18 +48,20 @@ def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
     """
     efficiency, throughput, _, potential, trust = tiles(analysis, cell)
     parts = []
-    plain = "" if analysis.verdict.parts.lead else _plain(analysis)
+    lead = analysis.verdict.parts.lead
+    plain = lead or _plain(analysis)
     if plain and cell is not None:
         parts.append(place_name(cell["model"], int(cell["np"]), str(cell["engine"])))
     if (finding := main_finding(analysis)) is not None:
         parts.append(finding_texts(finding).cost)
-    if place := _line(analysis):
+    if not lead and (place := _line(analysis)):
         parts.append(f"At {place}")
     known = efficiency if efficiency.value != units.MISSING else throughput
     if known.value != units.MISSING:
         name = "Efficiency" if known is efficiency else "Throughput"
         unit = "" if known is efficiency else " samples/s"
-        gain = f", {potential.value} without it" if potential.value != units.MISSING else ""
+        has_gain = not lead and potential.value != units.MISSING
+        gain = f", {potential.value} without it" if has_gain else ""
         parts.append(f"{name} {known.value}{unit}{gain}")
     return Band(
         sentence=plain or analysis.verdict.headline,
@@ -65,12 +69,13 @@ def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
         trust=f"Trust {trust.value}",
         reason=trust.detail,
         tone=trust.tone or CAUTION,
+        edge=BAD if lead else trust.tone or CAUTION,
         command=repeated_command(analysis) if needs_repeats(analysis, cell) else "",
     )
 
 
 def _plain(analysis: RunAnalysis) -> str:
-    """The main cause in plain words; empty where no single rank is the cause."""
+    """The main cause in plain words; empty where none stands out."""
     rows = analysis.table(WATERFALL.name).to_dict("records")
     verdict = analysis.verdict
     own = [
@@ -79,7 +84,12 @@ def _plain(analysis: RunAnalysis) -> str:
         if row["cause_id"] == verdict.parts.cause_id
         and (row["model"], row["np"], row["engine"]) == (verdict.model, verdict.np, verdict.engine)
     ]
-    return plain_sentence(own[0]) if own and not verdict.parts.rival else ""
+    if own and not verdict.parts.rival and (plain := plain_sentence(own[0])):
+        return plain
+    main = main_finding(analysis)
+    rival = f", and {verdict.parts.rival}" if verdict.parts.rival else ""
+    # The numbers of the headline stand below it, with their doubts.
+    return "" if main is None else f"Largest loss: {finding_texts(main).title}{rival}."
 
 
 def _line(analysis: RunAnalysis) -> str:
@@ -92,10 +102,11 @@ def _line(analysis: RunAnalysis) -> str:
 
 
 def main_finding(analysis: RunAnalysis) -> FrameRow | None:
-    """The finding on the cause of the verdict; None without one."""
-    cause_id = analysis.verdict.parts.cause_id
-    rows = analysis.findings.to_dict("records") if cause_id else []
-    return next((row for row in rows if row["cause_id"] == cause_id), None)
+    """The finding on the stall or the cause of the verdict; None without one."""
+    parts = analysis.verdict.parts
+    column, wanted = ("lead", parts.lead) if parts.lead else ("cause_id", parts.cause_id)
+    rows = analysis.findings.to_dict("records") if wanted else []
+    return next((row for row in rows if row[column] == wanted), None)
 
 
 def repeated_command(analysis: RunAnalysis) -> str:

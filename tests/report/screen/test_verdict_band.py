@@ -41,3 +41,22 @@ def test_the_band_names_the_line_of_code_behind_the_cause(tmp_path):
         if row["cause_id"] == analysis.verdict.parts.cause_id
     ][:1]
     assert f". At {place}." in verdict_band(analysis, verdict_cell(analysis)).cost
+
+
+def test_a_stall_is_the_sentence_and_no_loss_beside_it_is_its_cost(tmp_path):
+    analysis = analyze_run(load_run(unpacked("ddp-hang", tmp_path)))
+    band = verdict_band(analysis, verdict_cell(analysis))
+    assert band.sentence == analysis.verdict.parts.lead
+    assert main_finding(analysis)["title"] == "Stalled tensors"
+    assert band.cost.count("samples/s") == 1
+    assert "without it" not in band.cost
+    assert band.edge == "bad"
+
+
+def test_the_main_finding_is_the_sentence_and_its_numbers_stand_below_with_their_doubts(tmp_path):
+    analysis = analyze_run(load_run(unpacked("horovod-sweep", tmp_path)))
+    band = verdict_band(analysis, verdict_cell(analysis))
+    assert band.sentence == f"Largest loss: {main_finding(analysis)['title']}."
+    # An interval wider than the value is not stated beside a number of the headline.
+    assert "18 % (3 to 88)" in analysis.verdict.headline
+    assert "Efficiency too noisy: 3 % to 88 %" in band.cost
