@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof.errors import UsageError
@@ -19,6 +20,7 @@ from hvdprof.figures.transfer_sizes import transfer_by_size
 from hvdprof.figures.waits import lateness_map, wait_by_rank
 from hvdprof.figures.waterfall_figure import waterfall_figure
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.schema import Table
 from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
 from hvdprof.model.tables.nccl_call_tables import NCCL_CHOICES
 from hvdprof.model.tables.net_tables import NET_LINKS
@@ -55,24 +57,16 @@ def _of_verdict(analysis: RunAnalysis, table: str) -> tuple[str, str] | None:
     return opening_launch(analysis.run.segments, rows, verdict.model, verdict.np)
 
 
-def _wait_by_rank(analysis: RunAnalysis) -> go.Figure:
-    launch = _of_verdict(analysis, CAUSED_WAIT.name)
-    return wait_by_rank(rows_of_launch(analysis.table(CAUSED_WAIT.name), launch))
+def _of_launch(
+    table: Table, draw: Callable[[pd.DataFrame], go.Figure]
+) -> Callable[[RunAnalysis], go.Figure]:
+    """The figure of the rows of a table of one launch of the verdict's cell."""
 
+    def drawn(analysis: RunAnalysis) -> go.Figure:
+        launch = _of_verdict(analysis, table.name)
+        return draw(rows_of_launch(analysis.table(table.name), launch))
 
-def _lateness_map(analysis: RunAnalysis) -> go.Figure:
-    launch = _of_verdict(analysis, LATENESS.name)
-    return lateness_map(rows_of_launch(analysis.table(LATENESS.name), launch))
-
-
-def _parts_by_rank(analysis: RunAnalysis) -> go.Figure:
-    launch = _of_verdict(analysis, BREAKDOWN.name)
-    return parts_by_rank(rows_of_launch(analysis.table(BREAKDOWN.name), launch))
-
-
-def _overlap_per_step(analysis: RunAnalysis) -> go.Figure:
-    launch = _of_verdict(analysis, OVERLAP.name)
-    return overlap_per_step(rows_of_launch(analysis.table(OVERLAP.name), launch))
+    return drawn
 
 
 def _step_times(analysis: RunAnalysis) -> go.Figure:
@@ -133,7 +127,7 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "The mean step of each rank",
         "Steady steps of one launch of the verdict's cell. Blocked is the time that the rank waits "
         "for reduced gradients: for stragglers, and for the transfer.",
-        _parts_by_rank,
+        _of_launch(BREAKDOWN, parts_by_rank),
         BREAKDOWN.name,
     ),
     FigureKind(
@@ -141,7 +135,7 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "Lateness of each rank, step by step",
         "Time from release to arrival minus the median of the other ranks, in one launch of the "
         "verdict's cell. Orange is late, blue is early.",
-        _lateness_map,
+        _of_launch(LATENESS, lateness_map),
         LATENESS.name,
     ),
     FigureKind(
@@ -149,7 +143,7 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "Wait and caused wait",
         "Steady steps of the same launch. Caused wait (Shapley): each gap between two arrivals is "
         "split among the ranks still missing. As last rank: the gap before the last arrival.",
-        _wait_by_rank,
+        _of_launch(CAUSED_WAIT, wait_by_rank),
         CAUSED_WAIT.name,
     ),
     FigureKind(
@@ -165,7 +159,7 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "Overlap of communication and computation",
         "Communication time in each step of a traced launch, split by the state of the rank; mean "
         "over ranks.",
-        _overlap_per_step,
+        _of_launch(OVERLAP, overlap_per_step),
         OVERLAP.name,
     ),
     FigureKind(
