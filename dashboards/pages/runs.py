@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
@@ -143,8 +144,8 @@ def register(app: Dash, runs: RunStore) -> None:
         first=False,
     )
     _register_rows(app, runs)
-    _register_comparison(app)
-    _register_history(app)
+    _register_way(app, ids.RUNS_COMPARE, _compared)
+    _register_way(app, ids.RUNS_HISTORY, _followed)
     _register_trash(app, runs)
 
 
@@ -181,50 +182,42 @@ def _register_rows(app: Dash, runs: RunStore) -> None:
         return found
 
 
-def _register_comparison(app: Dash) -> None:
+def _register_way(app: Dash, button: str, way: Callable[[Sequence[str]], View | str]) -> None:
+    """Let a button lead to a view of the selected runs, or say why it leads nowhere."""
+
     @app.callback(
         Output(ids.LOCATION, "pathname", allow_duplicate=True),
         Output(ids.LOCATION, "search", allow_duplicate=True),
         Output(ids.RUNS_NOTE, "children", allow_duplicate=True),
-        Input(ids.RUNS_COMPARE, "n_clicks"),
+        Input(button, "n_clicks"),
         State(ids.RUNS_GRID, "selectedRows"),
         prevent_initial_call=True,
     )
-    def compare(clicks: object, selected: object) -> tuple[object, object, object]:
+    def follow(clicks: object, selected: object) -> tuple[object, object, object]:
         if not clicks:
             # The button has just appeared.
             raise PreventUpdate
-        names = row_names(selected)
-        if not 1 <= len(names) <= 2:
-            return no_update, no_update, "Select two runs to compare."
-        # Of one run, the page asks for the second.
-        view = View("/compare", dict(zip(("run", "with"), names, strict=False)))
-        return view.path, view.search, None
+        found = way(row_names(selected))
+        if isinstance(found, str):
+            return no_update, no_update, found
+        return found.path, found.search, None
 
 
-def _register_history(app: Dash) -> None:
-    @app.callback(
-        Output(ids.LOCATION, "pathname", allow_duplicate=True),
-        Output(ids.LOCATION, "search", allow_duplicate=True),
-        Output(ids.RUNS_NOTE, "children", allow_duplicate=True),
-        Input(ids.RUNS_HISTORY, "n_clicks"),
-        State(ids.RUNS_GRID, "selectedRows"),
-        prevent_initial_call=True,
-    )
-    def history(clicks: object, selected: object) -> tuple[object, object, object]:
-        if not clicks:
-            raise PreventUpdate
-        names = row_names(selected)
-        if not names:
-            return _HISTORY_PATH, "", None
-        if len(names) == 1:
-            # The runs of the same model as the selected one.
-            return _HISTORY_PATH, View(_HISTORY_PATH, {"run": names[0]}).search, None
-        text = text_of_runs(names)
-        if text is None:
-            return no_update, no_update, "Select fewer runs, or none for the latest."
-        view = View(_HISTORY_PATH, {"run": names[0], "history": text})
-        return view.path, view.search, None
+def _compared(names: Sequence[str]) -> View | str:
+    """The comparison of two; of one run, its page asks for the second."""
+    if not 1 <= len(names) <= 2:
+        return "Select two runs to compare."
+    return View("/compare", dict(zip(("run", "with"), names, strict=False)))
+
+
+def _followed(names: Sequence[str]) -> View | str:
+    """The history of the runs; of one those of its model, of none the latest."""
+    if len(names) < 2:
+        return View(_HISTORY_PATH, dict(zip(("run",), names, strict=False)))
+    text = text_of_runs(names)
+    if text is None:
+        return "Select fewer runs, or none for the latest."
+    return View(_HISTORY_PATH, {"run": names[0], "history": text})
 
 
 def _register_trash(app: Dash, runs: RunStore) -> None:
