@@ -125,7 +125,7 @@ def _samples(paths: Iterable[Path], phase: str) -> _Samples:
 
 
 def _window(line: SampledLine, phase: str, places: dict[int, _Place]) -> _Window:
-    for number, file, row, function, _ in line["places"]:
+    for number, file, row, function, *_ in line["places"]:
         places[int(number)] = (str(file), int(row), str(function))
     chosen = [phase in ("", str(one[0])) for one in line["phases"]]
     own: Counter[_Place] = Counter()

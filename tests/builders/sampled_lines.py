@@ -125,5 +125,6 @@ def _row(window: dict[str, Any], line: Line, leaf: str, samples: int) -> dict[st
         "line": number,
         "function": function,
         "leaf": leaf,
+        "stage": "",
         "samples": samples,
     }

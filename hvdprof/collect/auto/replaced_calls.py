@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Protocol
 
+from hvdprof.collect.devices.input_source import BATCH_WAITS
+
 BLOCKING = (
     "allreduce",
     "allreduce_",
@@ -104,11 +106,13 @@ def _time_batches(iterator: Any, recording: TorchRecording) -> None:
         if not recording.is_here():
             return fetch(own)
         with recording.fetching():
+            BATCH_WAITS.begins(own)
             try:
                 batch = fetch(own)
             except StopIteration:
                 recording.exhausted(own)
                 raise
+            BATCH_WAITS.ends()
         recording.fetched(batch, own)
         return batch
 

@@ -38,6 +38,9 @@ class ProcessSource(Source):
         self._scheduled: tuple[int, int] | None = None
         self._periods: list[tuple[int, int]] = []
         self._workers: dict[int, KernelFile] = {}
+        self._schedules: dict[int, KernelFile] = {}
+        self._awake_ns: dict[int, int] = {}
+        self._awake_s = 0.0
         self._ended_s = 0.0
         self._tick_s = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -51,14 +54,15 @@ class ProcessSource(Source):
         }
         if pages := self._memory.text().split():
             values[names.RSS] = float(int(pages[1]) * resource.getpagesize())
-        values |= self._of_main_thread()
+        values |= self._of_main_thread() | self._of_workers()
         if (throttled := self._throttled()) is not None:
             values[names.THROTTLED] = throttled
         return values
 
     def close(self) -> None:
         """Close the files of the kernel."""
-        for file in (self._memory, self._schedule, *self._quotas, *self._workers.values()):
+        own = (self._memory, self._schedule, *self._quotas)
+        for file in (*own, *self._workers.values(), *self._schedules.values()):
             file.close()
 
     def _workers_s(self) -> float:
@@ -69,8 +73,11 @@ class ProcessSource(Source):
         alive = {child.pid for child in children if child.pid}
         for gone in self._workers.keys() - alive:
             self._workers.pop(gone).close()
+            self._schedules.pop(gone).close()
+            self._awake_ns.pop(gone, None)
         for pid in alive - self._workers.keys():
             self._workers[pid] = KernelFile(self._proc / f"{pid}/stat")
+            self._schedules[pid] = KernelFile(self._proc / f"{pid}/schedstat")
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = ended.ru_utime + ended.ru_stime
         for worker in self._workers.values():
@@ -79,6 +86,18 @@ class ProcessSource(Source):
         # Between the end of a worker and the wait for it, its time stands nowhere.
         self._ended_s = max(self._ended_s, used)
         return self._ended_s
+
+    def _of_workers(self) -> Values:
+        """Seconds in which the main threads of workers had a core, or waited for one, so far."""
+        texts = {pid: file.text() for pid, file in self._schedules.items()}
+        if not any(texts.values()) and not self._awake_s:
+            return {}
+        for pid, text in texts.items():
+            now_ns = sum(map(int, text.split()[:2]))
+            before_ns = self._awake_ns.get(pid, now_ns)
+            self._awake_s += max(now_ns - before_ns, 0) / 1e9
+            self._awake_ns[pid] = max(now_ns, before_ns)
+        return {names.WORKERS_AWAKE: self._awake_s}
 
     def _of_main_thread(self) -> Values:
         """Its time on cores, and of the time since the last call in which it could run the rest."""

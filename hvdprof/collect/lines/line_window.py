@@ -174,5 +174,5 @@ class LineFile:
         return at_once + per_hour * (now_ns - self._begin_ns) // HOUR_NS - self._file.size_bytes
 
     def _size_of(self, place: int) -> int:
-        file, _, function, leaf = self._names[place]
-        return PLACE_BYTES + len(f"{file}{function}{leaf}".encode("utf-8", "replace"))
+        file, _, function, leaf, stage = self._names[place]
+        return PLACE_BYTES + len(f"{file}{function}{leaf}{stage}".encode("utf-8", "replace"))

@@ -30,7 +30,7 @@ from hvdprof.rundir.recording.recorder_codec import from_bytes
 from hvdprof.rundir.regular_file import open_regular
 
 EVALUATION_CALL = "evaluation"
-_OTHER = ("", 0, "", "other")
+_OTHER = ("", 0, "", "other", "")
 
 Window = tuple[str, int, int]
 """Segment, first step, number of steps."""
@@ -52,7 +52,7 @@ class RankLines:
     calls: list[tuple[object, ...]] = field(default_factory=list)
     num_damaged: int = 0
     _process: str = ""
-    _places: dict[int, tuple[str, int, str, str]] = field(default_factory=dict)
+    _places: dict[int, tuple[str, int, str, str, str]] = field(default_factory=dict)
 
     def read(self, path: Path) -> None:
         """Add a file of the rank; damaged lines are counted.
@@ -115,8 +115,8 @@ class RankLines:
 
     def _add_window(self, line: SampledLine) -> None:
         places = {
-            whole(number): (str(file), whole(row), str(function), str(leaf))
-            for number, file, row, function, leaf in line["places"]
+            whole(number): (str(file), whole(row), str(function), str(leaf), "".join(stage))
+            for number, file, row, function, leaf, *stage in line["places"]
         }
         times = whole(line["start_ns"]), whole(line["end_ns"])
         window = (str(line["segment"]), whole(line["step"]), whole(line["steps"]))

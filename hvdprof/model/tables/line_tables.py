@@ -64,6 +64,14 @@ LINE_SAMPLES = Table(
             "Innermost function where it is not the user's, `PIL/Image.py decode`; else empty; "
             "`other` for the samples of rare lines together.",
         ),
+        Column(
+            "stage",
+            "category",
+            "",
+            "Stage of torch's DataLoader in which it was: `fetch`, `collate`, `pin` (pinned "
+            "memory), `receive` (from a worker), `wait` (for a worker, or of a worker for work); "
+            "empty elsewhere, and where the recorder was older.",
+        ),
         Column("samples", "int64", "samples", "Number of samples."),
     ),
 )

@@ -33,8 +33,13 @@ PhaseSums = tuple[str, int, int, int, int]
 """Phase, samples in it, its time (0 where unknown), sum of gaps before the samples, sum of delays,
 ns."""
 
-Place = tuple[int, str, int, str, str]
-"""Number of the place, file, line, function, innermost function where it is not the user's."""
+FETCH, COLLATE, PIN, RECEIVE, WAIT = STAGES = ("fetch", "collate", "pin", "receive", "wait")
+"""Stages of torch's DataLoader, by the frames of a sample: samples are made, put together, copied
+to pinned memory, taken over from a worker, or waited for; of a worker, it waits for work."""
+
+Place = tuple[int, str, int, str, str, str]
+"""Number of the place, file, line, function, innermost function where it is not the user's,
+stage."""
 
 PlaceCount = tuple[int, int, int]
 """Place of the phase in ``phases``, number of the place, samples."""
@@ -78,7 +83,8 @@ class SampledLine(TypedDict):
         Sequence[Place],
         Key(
             "places that no line before has: [number, file, line, function, innermost function "
-            "where that is not the user's]"
+            "where that is not the user's, stage of a DataLoader: `fetch`, `collate`, `pin`, "
+            "`receive`, `wait`, or empty]; files of earlier versions have no stage"
         ),
     ]
     counts: Annotated[

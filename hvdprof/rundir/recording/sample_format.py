@@ -22,6 +22,10 @@ RANK, HOST, DEVICE = "rank", "host", "device"
 
 MAIN_THREAD, CORE_WAIT, THROTTLED = "main_thread", "core_wait", "cgroup_throttled"
 RSS, CPU, WORKERS = "rss", "cpu", "workers"
+WORKERS_AWAKE = "workers_awake"
+BATCHES, DATA_WAIT, FIRST_WAIT = "batches", "batch_wait", "first_batch_wait"
+READY, EMPTY, UNPINNED = "batches_ready", "queue_empty", "batches_unpinned"
+LONGEST_WAIT, LOADER_WORKERS, PREFETCH = "longest_batch_wait", "num_workers", "prefetch_factor"
 TORCH_ALLOCATED, TORCH_RESERVED = "torch_allocated", "torch_reserved"
 TORCH_PEAK, TORCH_RETRIES = "torch_peak", "torch_retries"
 SWAP_IN, SWAP_OUT, AVAILABLE = "swap_in", "swap_out", "memory_available"
@@ -70,6 +74,18 @@ MEASURES: dict[str, Measure] = {
         title="throttled by its cgroup",
     ),
     WORKERS: Measure(RANK, "processes", "processes started by multiprocessing, such as workers"),
+    WORKERS_AWAKE: Measure(
+        RANK, "cores", "core time of the workers' main threads, with their waits for a core", True
+    ),
+    BATCHES: Measure(RANK, "1/s", "batches taken from torch's data loaders", True),
+    DATA_WAIT: Measure(RANK, "", "time in `next` of a data loader", True),
+    FIRST_WAIT: Measure(RANK, "", "of it for the first batch of an iterator", True),
+    LONGEST_WAIT: Measure(RANK, "s", "longest `next` but for the first batch of an iterator"),
+    READY: Measure(RANK, "batches", "batches ready at `next`, where workers load them"),
+    EMPTY: Measure(RANK, "", "share of the `next` at which none was ready"),
+    UNPINNED: Measure(RANK, "batches", "batches of workers that wait for the thread that pins"),
+    LOADER_WORKERS: Measure(RANK, "processes", "`num_workers` of the data loader"),
+    PREFETCH: Measure(RANK, "batches", "`prefetch_factor` of the data loader: batches per worker"),
     "major_faults": Measure(RANK, "1/s", "pages read from disk (major faults)", True),
     RSS: Measure(RANK, "bytes", "memory of the process (resident set size)", title="rss"),
     TORCH_ALLOCATED: Measure(

@@ -1,13 +1,14 @@
 """Where input is lost: too few workers, their work, or what lies behind them."""
 
 import math
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.findings import input_evidence as module
+from hvdprof.analyze.findings import input_facts
 from hvdprof.analyze.findings.advice import Advice
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.input_evidence import InputEvidence, input_evidence
@@ -32,40 +33,56 @@ def found(
     *,
     workers: int | None,
     busy: float = math.nan,
+    stages: Mapping[str, float] = MappingProxyType({}),
+    main: Mapping[str, int] = MappingProxyType({}),
     busy_cores: float | None = 2.0,
     num_hosts: int = 1,
+    ranks: tuple[int, ...] = (),
+    **measures: float,
 ) -> InputEvidence:
-    """Two ranks on a host of 8 cores, ``busy_cores`` of them busy; ``busy`` of their workers."""
+    """Two ranks on a host of 8 cores, ``busy_cores`` of them busy; ``busy`` of their workers.
+
+    ``stages`` are shares of the busy samples of workers, ``main`` samples of the data phase.
+    """
     setting = SimpleNamespace(num_hosts=num_hosts, num_cores=8)
-    monkeypatch.setattr(module, "cell_setting", lambda run, cell: setting)
+    monkeypatch.setattr(input_facts, "cell_setting", lambda run, cell: setting)
+    known = measures if workers is None else {"workers": float(workers), **measures}
     machine = [
         {
             **dict.fromkeys(RANK_MACHINE.column_names, math.nan),
             **LAUNCH,
             "rank": rank,
-            "measure": "workers",
-            "mean": float(workers),
+            "measure": measure,
+            "mean": mean,
             **dict.fromkeys(("windows", "num_above", "num_below"), 0),
         }
         for rank in range(2)
-        if workers is not None
+        for measure, mean in known.items()
     ]
     host = {"pass_id": "p", "rank": 0, "start_ns": 0, "duration_ns": 1, "samples": 1}
     means = dict.fromkeys(("mean", "low", "median", "high"), busy_cores)
     hosts = [{**host, "measure": "busy", **means}] if busy_cores is not None else []
-    at = {**LAUNCH, "rank": 0, "process": "worker", "step": 0, "steps": 1, "phase": "outside"}
-    line = {**at, "file": "train.py", "line": 3, "function": "load"}
-    samples = [
-        {**line, "leaf": "PIL/Image.py decode", "samples": round(100 * busy)},
-        {**line, "leaf": "multiprocessing/queues.py get", "samples": 100 - round(100 * busy)},
-    ] if not math.isnan(busy) else []  # fmt: skip
+    at = {**LAUNCH, "rank": 0, "step": 0, "steps": 1}
+    at |= {"file": "train.py", "line": 3, "function": "load"}
+    worker = at | {"process": "worker", "phase": "outside"}
+    samples: list[dict[str, object]] = []
+    if not math.isnan(busy):
+        idle = 100 - round(100 * busy)
+        samples = [
+            worker | {"leaf": "PIL/Image.py decode", "stage": stage, "samples": round(100 * share)}
+            for stage, share in (stages or {"": busy}).items()
+        ]
+        get = {"leaf": "multiprocessing/queues.py get", "stage": "wait" if stages else ""}
+        samples.append(worker | get | {"samples": idle})
+    in_data = at | {"process": "main", "phase": "data", "leaf": ""}
+    samples += [in_data | {"stage": stage, "samples": n} for stage, n in main.items()]
     tables = {
         RANK_MACHINE.name: RANK_MACHINE.frame(machine),
         HOST_SAMPLES.name: HOST_SAMPLES.frame(hosts),
         LINE_SAMPLES.name: LINE_SAMPLES.frame(samples),
     }
     run: Any = None
-    return input_evidence(OneLaunch(run, tables), {"np": 2})
+    return input_evidence(OneLaunch(run, tables), {"np": 2}, ranks)
 
 
 def test_without_workers_they_are_proposed_by_the_idle_cores(
@@ -125,3 +142,111 @@ def test_without_samples_nothing_is_said(
     monkeypatch: pytest.MonkeyPatch, workers: int | None
 ) -> None:
     assert found(monkeypatch, workers=workers) == InputEvidence("", Advice())
+
+
+def test_workers_are_as_many_as_make_a_batch_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of 100 ms per step, 60 are waits; two workers take 100 ms of work each for two batches.
+    seen = found(
+        monkeypatch,
+        workers=9,
+        busy=1.0,
+        stages={"fetch": 0.9, "collate": 0.1},
+        busy_cores=1.0,
+        ranks=(0,),
+        num_workers=2.0,
+        batches=10.0,
+        batch_wait=0.6,
+        queue_empty=0.97,
+        batches_ready=0.05,
+        prefetch_factor=2.0,
+        workers_awake=1.9,
+    )
+
+    assert seen.sentence == (
+        "The 2 workers of rank 0 are busy for 100 % of the time, 200 ms per batch. Of that, "
+        "fetching samples takes 90 %, collating them 10 %. No batch was ready at 97 % of the "
+        "fetches, in the mean 0.1 of at most 4. 7.0 of 8 cores are idle."
+    )
+    assert seen.advice.fix == "set num_workers=5"
+
+
+def test_fewer_idle_cores_than_workers_are_needed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"num_workers": 2.0, "batches": 10.0, "batch_wait": 0.8}
+    seen = found(monkeypatch, workers=2, busy=1.0, busy_cores=4.0, **known)
+
+    assert seen.advice.fix == "set num_workers=4"
+    assert seen.advice.text.endswith("10 would be needed, and no more cores are idle.")
+
+
+def test_workers_that_wait_for_storage_need_no_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = found(
+        monkeypatch,
+        workers=2,
+        busy=1.0,
+        busy_cores=8.0,
+        num_workers=2.0,
+        batches=10.0,
+        batch_wait=0.5,
+        workers_awake=0.2,
+    )
+
+    assert "Loading uses a core, or waits for one, for 10 % of its time" in seen.sentence
+    assert seen.advice.fix == "set num_workers=4"
+    assert "need no core" in seen.advice.text
+
+
+def test_a_costly_collate_is_what_to_change_without_idle_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stages = {"collate": 0.9, "fetch": 0.1}
+    seen = found(monkeypatch, workers=2, busy=1.0, stages=stages, busy_cores=8.0)
+
+    assert "collating samples takes 90 %, fetching samples takes 10 %" in seen.sentence
+    assert seen.advice.fix.startswith("make collate_fn cheaper")
+
+
+def test_without_workers_the_stages_are_those_of_the_main_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {"num_workers": 0.0, "batches": 10.0, "batch_wait": 0.6, "main_thread": 0.9}
+    main = {"fetch": 30, "collate": 10}
+    seen = found(monkeypatch, workers=0, main=main, busy_cores=2.0, **known)
+
+    assert "Of its data phase, fetching samples takes 75 %, collating them 25 %." in seen.sentence
+    assert seen.advice.fix == "load batches in workers: DataLoader(num_workers=2)"
+
+
+def test_bursts_ask_for_batches_ahead_that_bridge_the_longest_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {"num_workers": 2.0, "prefetch_factor": 1.0, "batches": 10.0, "queue_empty": 0.3}
+    # Without waits a step takes 70 ms: 420 ms are six batches, three of each worker.
+    seen = found(monkeypatch, workers=2, busy=0.6, batch_wait=0.3, longest_batch_wait=0.42, **known)
+
+    assert seen.advice.fix == "set prefetch_factor=4"
+
+
+@pytest.mark.parametrize(
+    ("main", "measures", "fix"),
+    [
+        ({}, {"first_batch_wait": 0.2}, "persistent_workers=True"),
+        ({}, {"batches_unpinned": 3.0, "queue_empty": 0.9}, "pin_memory"),
+        ({"receive": 30, "wait": 20}, {}, "cheaper to hand over"),
+    ],
+)
+def test_idle_workers_leave_what_lies_behind_them(
+    monkeypatch: pytest.MonkeyPatch, main: dict[str, int], measures: dict[str, float], fix: str
+) -> None:
+    known = {"num_workers": 2.0, "batches": 10.0, "batch_wait": 0.3}
+    seen = found(monkeypatch, workers=2, busy=0.6, main=main, **known, **measures)
+
+    assert fix in seen.advice.fix
+    assert "num_workers" not in seen.advice.fix
+
+
+def test_few_samples_are_said_to_be_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_facts, "LEAST_SAMPLES", 200)
+    seen = found(monkeypatch, workers=2, busy=1.0, num_workers=2.0, queue_empty=0.9)
+
+    assert seen.sentence.startswith("What the workers do is unknown: 100 samples of them.")
+    assert seen.advice.text == ""

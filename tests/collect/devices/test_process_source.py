@@ -92,3 +92,23 @@ def test_workers_count_while_they_run_and_after_their_end(
     assert (values["workers"], source.read()["workers"]) == (1, 0)
     assert with_worker == pytest.approx(own_s + sum(os.times()[2:4]) + 3, abs=0.5)
     assert source.read()["cpu"] >= with_worker
+
+
+def test_workers_are_awake_on_a_core_and_where_they_wait_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children = [types.SimpleNamespace(pid=77), types.SimpleNamespace(pid=78)]
+    module = types.SimpleNamespace(_children=children)
+    monkeypatch.setitem(sys.modules, "multiprocessing.process", module)
+    paths = [write(tmp_path / f"{pid}/schedstat", "5000000000 1000000000 9\n") for pid in (77, 78)]
+    source = ProcessSource(tmp_path, [])
+    before = source.read()["workers_awake"]
+    paths[0].write_text("5200000000 1100000000 9\n")
+    paths[1].write_text("5100000000 1000000000 9\n")
+    after = source.read()["workers_awake"]
+    children.clear()
+
+    assert after - before == pytest.approx(0.4)
+    # What has ended stays counted.
+    assert source.read()["workers_awake"] == after
+    source.close()

@@ -5,16 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof.collect.lines.line_window import HOUR_NS, LAST_BYTES, LineFile, LineWindow
+from hvdprof.collect.lines.places import PlaceName
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.rundir.recording.line_format import CallLine
 
 SECOND_NS = 1_000_000_000
 
 
-def names(number: int) -> list[tuple[str, int, str, str]]:
+def names(number: int) -> list[PlaceName]:
     """Places of a file with a long name."""
-    rest = [(f"/home/me/{'x' * 80}.py", line, f"function_{line}", "") for line in range(1, number)]
-    return [("", 0, "", "other"), *rest]
+    rest = [
+        (f"/home/me/{'x' * 80}.py", line, f"function_{line}", "", "") for line in range(1, number)
+    ]
+    return [("", 0, "", "other", ""), *rest]
 
 
 def lines_of(path: Path) -> list[Any]:

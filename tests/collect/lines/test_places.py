@@ -5,10 +5,12 @@ import gc
 import json
 import multiprocessing.process
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import pytest
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from hvdprof.collect.auto.startup.hvdprof_import_hook import watch_workers
 from hvdprof.collect.lines import places as module
@@ -34,11 +36,12 @@ def test_the_users_line_is_named_with_the_library_function_in_it() -> None:
 
     (number,) = caught(places, lambda seen: json.loads("{}", object_hook=seen))
 
-    file, line, function, leaf = places.names[number]
+    file, line, function, leaf, stage = places.names[number]
     assert file == __file__
     assert function.endswith("<lambda>")
     assert line == caught.__code__.co_firstlineno + 14
     assert leaf == "json/decoder.py JSONDecoder.raw_decode"
+    assert stage == ""
 
 
 def test_a_line_without_a_library_has_no_leaf() -> None:
@@ -49,6 +52,7 @@ def test_a_line_without_a_library_has_no_leaf() -> None:
     assert places.names[number][1:] == (
         number_of_line("number = places.at(here())"),
         test_a_line_without_a_library_has_no_leaf.__qualname__,
+        "",
         "",
     )
 
@@ -73,7 +77,7 @@ def test_without_a_line_of_the_users_the_innermost_function_is_named() -> None:
 
     number = places.at(Alone())
 
-    assert places.names[number] == ("", 0, "", "jobs/run.py <module>")
+    assert places.names[number] == ("", 0, "", "jobs/run.py <module>", "")
     assert places.at(frame) != number
 
 
@@ -118,7 +122,7 @@ def test_a_worker_that_has_not_begun_is_on_no_line_of_its_parent(
 
     process.BaseProcess._bootstrap(None)  # type: ignore[attr-defined]
 
-    assert [places.names[number] for number in found] == [("", 0, "", "")]
+    assert [places.names[number] for number in found] == [("", 0, "", "", "")]
 
 
 def test_code_that_vanishes_is_not_mistaken_for_other_code() -> None:
@@ -132,7 +136,7 @@ def test_code_that_vanishes_is_not_mistaken_for_other_code() -> None:
         del names
         gc.collect(0)
 
-    assert found == {(f"/x/{number}.py", 2, f"f{number}", "") for number in range(200)}
+    assert found == {(f"/x/{number}.py", 2, f"f{number}", "", "") for number in range(200)}
 
 
 def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,3 +160,51 @@ def test_the_line_of_the_user_that_called() -> None:
 
     assert line == (__file__, number_of_line("line = user_line(here(), UserCode())"))
     assert user_line(None, UserCode()) == ("", 0)
+
+
+class Sampled(Dataset[Any]):
+    """Samples that look where they are made."""
+
+    def __init__(self, look: Callable[[FrameType], object]) -> None:
+        self.look = look
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> int:
+        self.look(here())
+        return index
+
+
+def test_the_stage_of_a_data_loader_is_known_by_its_frames() -> None:
+    places = Places(UserCode())
+    stages: list[tuple[str, str]] = []
+
+    def look(frame: FrameType) -> None:
+        _, _, function, _, stage = places.names[places.at(frame)]
+        stages.append((function.rpartition(".")[2], stage))
+
+    def put_together(samples: list[int]) -> list[int]:
+        look(here())
+        return default_collate(samples)
+
+    for _ in DataLoader(Sampled(look), batch_size=2, collate_fn=put_together):
+        look(here())
+
+    loop = test_the_stage_of_a_data_loader_is_known_by_its_frames.__name__
+    assert stages == [
+        *[("__getitem__", "fetch")] * 2,
+        ("put_together", "collate"),
+        (loop, ""),
+    ]
+
+
+def test_a_wait_for_workers_is_a_stage() -> None:
+    places = Places(UserCode())
+    names: dict[str, Any] = {"here": here, "__name__": "torch.utils.data.dataloader"}
+    file = "/x/site-packages/torch/utils/data/dataloader.py"
+    exec(compile("def _get_data():\n    return here()", file, "exec"), names)
+
+    number = places.at(names["_get_data"]())
+
+    assert places.names[number][3:] == ("torch/utils/data/dataloader.py _get_data", "wait")

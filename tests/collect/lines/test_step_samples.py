@@ -63,7 +63,7 @@ class Rank:
         self.finished: deque[StepLine] = deque()
         self.at = Moment("main", -1, "", 1)
         self.over: list[CallLine] = []
-        names = [("", 0, "", "other"), *(("train.py", n, "main", "") for n in range(1, 50))]
+        names = [("", 0, "", "other", ""), *(("train.py", n, "main", "", "") for n in range(1, 50))]
         file = LineFile(LineWriter(self.path), names, 0, room, 0)
         self.samples = StepSamples(
             file,

@@ -30,6 +30,7 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.input_evidence import InputEvidence, input_evidence
 from hvdprof.analyze.findings.line_evidence import line_evidence
 from hvdprof.analyze.findings.machine_evidence import machine_evidence
 from hvdprof.analyze.findings.uneven_batches import uneven_batches
@@ -62,15 +63,21 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         if cause.row["pattern"] in LASTING and ranks_of(cause.row):
             uneven = uneven_batches(evidence, cause.cell, ranks_of(cause.row))
         lines, machine = line_evidence(evidence, cause), machine_evidence(evidence, cause)
+        stages = InputEvidence("", Advice())
+        if cause.row["phase"] == "data":
+            stages = input_evidence(evidence, cause.cell, ranks_of(cause.row))
         # A line that takes longer because its core or its clock does is not what to change.
         action = (
             machine.fix
             if machine.fix.text
             else in_turn(
+                stages.advice,
                 lines.fix,
                 uneven.fix if uneven else Advice(),
                 mark_data(evidence.run) if loads_slowly else Advice(),
-                cause_advice(evidence, cause, has_its_cores=machine.excludes_cores),
+                Advice()
+                if stages.advice.text
+                else cause_advice(evidence, cause, has_its_cores=machine.excludes_cores),
                 mark_data(evidence.run) if may_be_data and not loads_slowly else Advice(),
             )
         )
@@ -86,6 +93,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 _by_chance(cause),
                 _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
                 machine.sentence,
+                stages.sentence,
                 lines.sentence,
                 uneven.sentence if uneven else "",
                 NO_DATA_PHASE if may_be_data else "",

@@ -1,0 +1,118 @@
+"""What a rank finds at the ``next`` of its data loaders."""
+
+import queue
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hvdprof.collect.devices.input_source import BatchWaits, InputSource
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+def filled(number: int) -> Any:
+    made: queue.Queue[int] = queue.Queue()
+    for one in range(number):
+        made.put(one)
+    return made
+
+
+def iterator(**given: Any) -> Any:
+    """An iterator of torch's, of two workers; five batches are out, one of them is here early."""
+    usual = {
+        "_num_workers": 2,
+        "_prefetch_factor": 3,
+        "_num_yielded": 7,
+        "_task_info": {0: (0,), 1: (1, "batch"), 2: (0,), 3: (1,), 4: (0,)},
+        "_data_queue": filled(1),
+        "_pin_memory": False,
+    }
+    return SimpleNamespace(**usual | given)
+
+
+def fetch(waits: BatchWaits, clock: Clock, one: Any, seconds: float) -> None:
+    waits.begins(one)
+    clock.now_ns += round(seconds * 1e9)
+    waits.ends()
+
+
+def test_batches_that_are_ready_and_waits_are_counted() -> None:
+    clock = Clock()
+    waits = BatchWaits(clock)
+    fetch(waits, clock, iterator(), 0.25)
+    fetch(waits, clock, iterator(_data_queue=filled(0), _task_info={}), 0.5)
+
+    assert InputSource(waits).read() == {
+        "batches": 2.0,
+        "batch_wait": 0.75,
+        "first_batch_wait": 0.0,
+        "longest_batch_wait": 0.5,
+        "batches_ready": 1.0,
+        "queue_empty": 0.5,
+        "num_workers": 2.0,
+        "prefetch_factor": 3.0,
+    }
+    # What only grows stays; the rest is of the fetches since.
+    assert InputSource(waits).read().keys().isdisjoint({"batches_ready", "longest_batch_wait"})
+
+
+def test_the_first_batch_of_an_iterator_counts_by_itself() -> None:
+    clock = Clock()
+    waits = BatchWaits(clock)
+    fetch(waits, clock, iterator(_num_yielded=0), 2.0)
+    values = waits.taken()
+
+    assert (values["batch_wait"], values["first_batch_wait"]) == (2.0, 2.0)
+    assert "batches_ready" not in values
+    assert "longest_batch_wait" not in values
+
+
+def test_batches_that_wait_to_be_pinned_are_not_ready() -> None:
+    clock = Clock()
+    waits = BatchWaits(clock)
+    one = iterator(
+        _task_info={}, _data_queue=filled(0), _pin_memory=True, _worker_result_queue=filled(4)
+    )
+    fetch(waits, clock, one, 0.1)
+    values = waits.taken()
+
+    assert (values["queue_empty"], values["batches_unpinned"]) == (1.0, 4.0)
+
+
+def test_without_workers_there_is_no_queue() -> None:
+    clock = Clock()
+    waits = BatchWaits(clock)
+    fetch(waits, clock, SimpleNamespace(_num_workers=0, _num_yielded=1), 0.1)
+    values = waits.taken()
+
+    assert values["num_workers"] == 0
+    assert values.keys() == {
+        *("batches", "batch_wait", "first_batch_wait", "longest_batch_wait", "num_workers")
+    }
+
+
+@pytest.mark.parametrize("missing", [NotImplementedError, OSError])
+def test_a_queue_without_a_length_leaves_the_waits(missing: type[Exception]) -> None:
+    def unknown() -> int:
+        raise missing
+
+    clock = Clock()
+    waits = BatchWaits(clock)
+    fetch(waits, clock, iterator(_data_queue=SimpleNamespace(qsize=unknown)), 0.1)
+    values = waits.taken()
+
+    assert values["batch_wait"] == pytest.approx(0.1)
+    assert "queue_empty" not in values
+
+
+def test_without_a_loader_nothing_is_said() -> None:
+    assert InputSource(BatchWaits()).read() == {}
