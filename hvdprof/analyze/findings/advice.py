@@ -75,3 +75,8 @@ def sentences(*parts: str) -> str:
 
 
 END_OTHER_PROCESSES = advice("end the other processes or use an idle machine, then measure again")
+FREE_CORES = advice(
+    "give the ranks cores of their own: end other processes, use fewer threads and workers",
+    "`top -H` on the hosts shows what runs there.",
+    command="top -H",
+)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hvdprof import units
-from hvdprof.analyze.findings.advice import Advice, advice, sentences
+from hvdprof.analyze.findings.advice import FREE_CORES, Advice, advice, sentences
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.input_facts import InputFacts, Shares, input_facts
 from hvdprof.rank_names import ranks_named
@@ -26,6 +26,9 @@ LEAST_AWAKE = 0.5
 
 BURST = 3.0
 """Mean waits that the longest one of a second takes, where batches come in bursts."""
+
+READY, WITHOUT_CORE = 0.1, 0.2
+"""Batches are ready where none is for less of the fetches; a core is missed from this share on."""
 
 MOST_WORKERS, MOST_PREFETCH = 16, 32
 LEAST_MEASURED = 0.2
@@ -72,10 +75,14 @@ _RECEIVING = advice(
 
 @dataclass(frozen=True, slots=True)
 class InputEvidence:
-    """What was seen of the input: a sentence, and what follows from it; empty where nothing."""
+    """What was seen of the input: a sentence, and what follows from it; empty where nothing.
+
+    ``is_ready`` is true where batches were ready, and what the ranks lacked was a core.
+    """
 
     sentence: str
     advice: Advice
+    is_ready: bool = False
 
 
 def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) -> InputEvidence:
@@ -111,6 +118,11 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
         _queue(facts),
         _cores(facts),
     )
+    without_core = facts.measure(names.CORE_WAIT)
+    if facts.measure(names.EMPTY) <= READY and without_core >= WITHOUT_CORE:
+        share = units.percent(without_core, 0)
+        lacking = f"To take one over they had no core for {share} of the time."
+        return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
     if facts.busy >= BUSY_WORKERS:
         return InputEvidence(text, _more_workers(facts))
     return InputEvidence(text, _behind_workers(facts))
@@ -140,7 +152,7 @@ def _more_workers(facts: InputFacts) -> Advice:
         return _CHEAPER
     why = "Each needs a core: that many are idle."
     if facts.awake < LEAST_AWAKE:
-        why = "They wait for most of their time, so that they need no core each."
+        why = "Those that there are mostly wait, so more of them need no core each."
     elif needed > most:
         why = f"{needed} would be needed, and no more cores are idle."
     return _MORE_WORKERS.formatted(number=more, why=why)

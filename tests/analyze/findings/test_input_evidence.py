@@ -192,7 +192,7 @@ def test_workers_that_wait_for_storage_need_no_cores(monkeypatch: pytest.MonkeyP
 
     assert "Loading uses a core, or waits for one, for 10 % of its time" in seen.sentence
     assert seen.advice.fix == "set num_workers=4"
-    assert "need no core" in seen.advice.text
+    assert "need no core each" in seen.advice.text
 
 
 def test_a_costly_collate_is_what_to_change_without_idle_cores(
@@ -250,3 +250,16 @@ def test_few_samples_are_said_to_be_too_few(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert seen.sentence.startswith("What the workers do is unknown: 100 samples of them.")
     assert seen.advice.text == ""
+
+
+def test_batches_that_are_ready_are_not_what_a_rank_without_a_core_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {"num_workers": 2.0, "batches": 10.0, "batch_wait": 0.1, "core_wait": 0.5}
+    seen = found(monkeypatch, workers=2, busy=0.3, queue_empty=0.02, **known)
+    alone = found(monkeypatch, workers=2, busy=0.3, queue_empty=0.02, batch_wait=0.1)
+
+    assert seen.is_ready
+    assert "To take one over they had no core for 50 % of the time." in seen.sentence
+    assert seen.advice.fix.startswith("give the ranks cores of their own")
+    assert not alone.is_ready

@@ -72,10 +72,19 @@ def test_only_windows_of_steady_steps_count() -> None:
     own = samples({0: [0.0] * 20, 1: [0.9] * 10 + [0.0] * 10})
     found = table(own, begin_s=10.3, end_s=20)
 
-    assert found["windows"].tolist() == [10, 10]
+    # The last one of rank 1 ends after the last step.
+    assert found["windows"].tolist() == [10, 9]
     assert found["mean"].tolist() == [0, 0]
     # Windows that begin before the steps, by 0.2 s, hold nothing of the others.
     assert (found["num_above"] == 0).all()
+
+
+def test_memory_that_is_freed_behind_the_last_step_grew_until_then() -> None:
+    rss = [float(place) for place in range(18)]
+    found = table(samples({0: [*rss, 0.0]}, "rss"), end_s=18.6)
+
+    assert (found["low"][0], found["high"][0]) == (0, 17)
+    assert found["last_growth"][0] == pytest.approx(found["growth"][0])
 
 
 def test_windows_of_other_lengths_are_compared_over_the_same_time() -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.advice import (
     END_OTHER_PROCESSES,
+    FREE_CORES,
     Advice,
     advice,
     in_turn,
@@ -60,11 +61,6 @@ CROWDED = 0.2
 """Share of the time without a core from which on it is the first thing to change."""
 
 _EVEN_WORK = advice("even out the work per sample (bucket by length, equal shards)")
-_FREE_CORES = advice(
-    "give the ranks cores of their own: end other processes, use fewer threads and workers",
-    "`top -H` on the hosts shows what runs there.",
-    command="top -H",
-)
 
 _LATE_IN = {
     "data": advice(
@@ -135,7 +131,7 @@ def _of_cores(without_core: float, cost: float) -> str:
 def _even_out(without_core: float, cost: float) -> Advice:
     if without_core < MOST_NOT * cost:
         return _EVEN_WORK
-    return _FREE_CORES if without_core >= CROWDED else _EVEN_OUT
+    return FREE_CORES if without_core >= CROWDED else _EVEN_OUT
 
 
 def compute_inflation(evidence: Evidence) -> Iterator[Finding]:

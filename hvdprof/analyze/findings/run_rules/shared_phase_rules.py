@@ -38,6 +38,9 @@ _MORE_WORKERS = advice(
 )
 
 
+_SHORT_OF_CORES = "data phase slowed by busy cores"
+
+
 @dataclass(frozen=True, slots=True)
 class _LongestWaits:
     """Ranks that wait longest for their input; times are means per step, ns."""
@@ -72,12 +75,13 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
         longest = _longest_waits(evidence, cause)
-        lines, stages = line_evidence(evidence, cause), input_evidence(evidence, cell)
+        lines = line_evidence(evidence, cause)
+        stages = input_evidence(evidence, cell, longest.ranks if longest else ())
         yield Finding(
             "input-bound",
             severity_of_cost(share),
             cell_name(cell),
-            "input-bound",
+            _SHORT_OF_CORES if stages.is_ready else "input-bound",
             sentences(
                 f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
                 longest.sentence if longest else "",
@@ -90,8 +94,8 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
                 stages.advice if stages.advice.text else _MORE_WORKERS.formatted(where=pinned),
                 lines.fix,
             ),
-            "possible" if sharing else "certain",
-            detail=_who_waits(cause, longest),
+            "possible" if sharing or stages.is_ready else "certain",
+            detail="" if stages.is_ready else _who_waits(cause, longest),
             **cost,
             **lines.columns,
         )
