@@ -27,8 +27,8 @@ LEAST_AWAKE = 0.5
 BURST = 3.0
 """Mean waits that the longest one of a second takes, where batches come in bursts."""
 
-READY, WITHOUT_CORE = 0.1, 0.2
-"""Batches are ready where none is for less of the fetches; a core is missed from this share on."""
+WITHOUT_CORE = 0.2
+"""From this share of its time on, a rank that can run misses a core."""
 
 MOST_WORKERS, MOST_PREFETCH = 16, 32
 LEAST_MEASURED = 0.2
@@ -119,7 +119,7 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
         _cores(facts),
     )
     without_core = facts.measure(names.CORE_WAIT)
-    if facts.measure(names.EMPTY) <= READY and without_core >= WITHOUT_CORE:
+    if facts.is_ready and without_core >= WITHOUT_CORE:
         share = units.percent(without_core, 0)
         lacking = f"To take one over they had no core for {share} of the time."
         return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
@@ -184,7 +184,7 @@ def _longer_queue(facts: InputFacts) -> Advice:
     longest_s, factor = facts.measure(names.LONGEST_WAIT), facts.measure(names.PREFETCH)
     if not (rate > 0 and factor > 0 and rest > 0):
         return Advice()
-    if not longest_s >= BURST * facts.measure(names.DATA_WAIT) / rate:
+    if facts.is_ready or not longest_s >= BURST * facts.measure(names.DATA_WAIT) / rate:
         return Advice()
     more = longest_s * rate / rest
     wanted = min(math.ceil(factor + more / facts.number), MOST_PREFETCH)

@@ -52,6 +52,12 @@ class InputFacts:
         return self.measures.get(name, NAN)
 
     @property
+    def is_ready(self) -> bool:
+        """Whether most of the time in ``next`` is spent where a batch of a worker was ready."""
+        late = self.measure(names.EMPTY_WAIT) + self.measure(names.FIRST_WAIT)
+        return late < self.measure(names.DATA_WAIT) / 2
+
+    @property
     def rest(self) -> float:
         """The share of the time in which a rank does not fetch a batch; NaN where unknown."""
         left = 1 - self.measure(names.DATA_WAIT)

@@ -48,7 +48,8 @@ class LineEvidence:
     columns: CodeColumns
 
 
-_NONE = LineEvidence("", Advice(), {"code_file": "", "code_line": None, "code_function": ""})
+NO_LINES = LineEvidence("", Advice(), {"code_file": "", "code_line": None, "code_function": ""})
+"""Of a cause that no line explains."""
 
 
 def line_evidence(evidence: Evidence, cause: CostlyCause) -> LineEvidence:
@@ -60,7 +61,7 @@ def line_evidence(evidence: Evidence, cause: CostlyCause) -> LineEvidence:
         and all(row[name] == cause.row[name] for name in CELL_KEY)
     ]
     if not rows:
-        return _NONE
+        return NO_LINES
     first = rows[0]
     place = place_of(first)
     # The function stands beside the line already.

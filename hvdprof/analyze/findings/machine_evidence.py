@@ -36,7 +36,7 @@ MOST_CHANCE = 0.01
 """Ranks that differ by chance as often are not said to."""
 
 LEAST_SHARE = 0.05
-"""The least difference of a share, or of a clock by its size, that is said."""
+"""The least difference that is said: of a share, of the time on a core, of a clock."""
 
 MOST_NOT = 0.25
 """Where cores explain less of a delay, they are said not to explain it."""
@@ -118,6 +118,9 @@ def _differing(own: pd.DataFrame, measure: str) -> pd.DataFrame | None:
     is_worse_above = measure != SM_CLOCK
     more = (rows["mean"] - rows["others"]) * (1 if is_worse_above else -1)
     size = more if is_worse_above else more / rows["others"]
+    if measure == CORE_WAIT:
+        # Of the time on a core: on a crowded host all ranks lack one for most of the time.
+        size = more / (1 - rows["others"]).clip(lower=0.01)
     windows = rows["num_above" if is_worse_above else "num_below"]
     differs = (
         (rows["chance"] <= MOST_CHANCE) & (size >= LEAST_SHARE) & (2 * windows > rows["windows"])

@@ -38,14 +38,14 @@ class BatchWaits:
         self._found = _Found()
         self._settings: Values = {}
         self._begin_ns = 0
-        self._is_first = False
-        self.number = self.waited_ns = self.first_ns = 0
+        self._is_first = self._is_empty = False
+        self.number = self.waited_ns = self.first_ns = self.empty_ns = 0
 
     def begins(self, iterator: object) -> None:
         """A fetch begins from an iterator of a data loader."""
         found = self._found
         number = getattr(iterator, "_num_workers", 0)
-        self._is_first = not getattr(iterator, "_num_yielded", 1)
+        self._is_first, self._is_empty = not getattr(iterator, "_num_yielded", 1), False
         self._settings = {names.LOADER_WORKERS: float(number)}
         tasks = getattr(iterator, "_task_info", None)
         if number and tasks is not None and not self._is_first:
@@ -67,6 +67,7 @@ class BatchWaits:
             self.first_ns += passed_ns
         else:
             self._found.longest_ns = max(self._found.longest_ns, passed_ns)
+        self.empty_ns += passed_ns if self._is_empty else 0
 
     def taken(self) -> Values:
         """The means since the last call, and the sums of all fetches so far."""
@@ -77,6 +78,7 @@ class BatchWaits:
             names.BATCHES: float(self.number),
             names.DATA_WAIT: self.waited_ns / 1e9,
             names.FIRST_WAIT: self.first_ns / 1e9,
+            names.EMPTY_WAIT: self.empty_ns / 1e9,
             **self._settings,
         }
         if found.longest_ns:
@@ -97,6 +99,7 @@ class BatchWaits:
         found.has_queue += 1
         found.ready += ready
         found.empty += not ready
+        self._is_empty = not ready
         if getattr(iterator, "_pin_memory", False):
             found.has_pin_thread += 1
             found.unpinned += _length(iterator, "_worker_result_queue")

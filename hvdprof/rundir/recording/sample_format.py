@@ -25,6 +25,7 @@ RSS, CPU, WORKERS = "rss", "cpu", "workers"
 WORKERS_AWAKE = "workers_awake"
 BATCHES, DATA_WAIT, FIRST_WAIT = "batches", "batch_wait", "first_batch_wait"
 READY, EMPTY, UNPINNED = "batches_ready", "queue_empty", "batches_unpinned"
+EMPTY_WAIT = "empty_queue_wait"
 LONGEST_WAIT, LOADER_WORKERS, PREFETCH = "longest_batch_wait", "num_workers", "prefetch_factor"
 TORCH_ALLOCATED, TORCH_RESERVED = "torch_allocated", "torch_reserved"
 TORCH_PEAK, TORCH_RETRIES = "torch_peak", "torch_retries"
@@ -80,6 +81,7 @@ MEASURES: dict[str, Measure] = {
     BATCHES: Measure(RANK, "1/s", "batches taken from torch's data loaders", True),
     DATA_WAIT: Measure(RANK, "", "time in `next` of a data loader", True),
     FIRST_WAIT: Measure(RANK, "", "of it for the first batch of an iterator", True),
+    EMPTY_WAIT: Measure(RANK, "", "of it where workers had no batch ready", True),
     LONGEST_WAIT: Measure(RANK, "s", "longest `next` but for the first batch of an iterator"),
     READY: Measure(RANK, "batches", "batches ready at `next`, where workers load them"),
     EMPTY: Measure(RANK, "", "share of the `next` at which none was ready"),

@@ -82,6 +82,13 @@ def test_a_difference_too_small_for_the_delay_is_no_cause() -> None:
     assert found.excludes_cores
 
 
+def test_on_a_crowded_host_a_rank_has_half_of_the_others_time_on_a_core() -> None:
+    # Of 100 ms, 3 on a core where the others have 6.
+    found = said({"core_wait": (0.97, 0.94), "main_thread": (0.03, 0.06)})
+
+    assert found.fix.fix == "give rank 1 cores without other processes"
+
+
 def test_a_difference_that_chance_makes_is_no_cause() -> None:
     measured = {"core_wait": (0.48, 0.02), "main_thread": (0.5, 0.5)}
 

@@ -55,6 +55,7 @@ def test_batches_that_are_ready_and_waits_are_counted() -> None:
         "batches": 2.0,
         "batch_wait": 0.75,
         "first_batch_wait": 0.0,
+        "empty_queue_wait": 0.5,
         "longest_batch_wait": 0.5,
         "batches_ready": 1.0,
         "queue_empty": 0.5,
@@ -96,7 +97,8 @@ def test_without_workers_there_is_no_queue() -> None:
 
     assert values["num_workers"] == 0
     assert values.keys() == {
-        *("batches", "batch_wait", "first_batch_wait", "longest_batch_wait", "num_workers")
+        *("batches", "batch_wait", "first_batch_wait", "longest_batch_wait", "num_workers"),
+        "empty_queue_wait",
     }
 
 

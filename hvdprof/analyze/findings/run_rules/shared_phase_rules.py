@@ -22,7 +22,7 @@ from hvdprof.analyze.findings.cell_finding import (
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.input_evidence import input_evidence
-from hvdprof.analyze.findings.line_evidence import line_evidence
+from hvdprof.analyze.findings.line_evidence import NO_LINES, line_evidence
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import ANY_RANK, INPUT_BOUND, OUTSIDE_PHASES, STRAGGLER
@@ -75,8 +75,9 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
         longest = _longest_waits(evidence, cause)
-        lines = line_evidence(evidence, cause)
         stages = input_evidence(evidence, cell, longest.ranks if longest else ())
+        # Where batches are ready, the lines that make them are not what to change.
+        lines = NO_LINES if stages.is_ready else line_evidence(evidence, cause)
         yield Finding(
             "input-bound",
             severity_of_cost(share),
