@@ -4,13 +4,13 @@ Tested in ``tests/analyze/findings/test_input_evidence.py``.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import FREE_CORES, Advice, advice, sentences
 from hvdprof.analyze.findings.evidence import Cell, Evidence
-from hvdprof.analyze.findings.input_facts import InputFacts, Shares, input_facts
+from hvdprof.analyze.findings.input_facts import InputFacts, input_facts
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording import sample_format as names
 from hvdprof.rundir.recording.line_format import COLLATE, FETCH, PIN, RECEIVE
@@ -18,11 +18,8 @@ from hvdprof.rundir.recording.line_format import COLLATE, FETCH, PIN, RECEIVE
 BUSY_WORKERS, IDLE_WORKERS = 0.8, 0.5
 """From this share of their time on workers are what the ranks wait for; below that they are not."""
 
-MOST_STAGE = 0.5
-"""A stage with more of the samples is the one to change."""
-
-LEAST_AWAKE = 0.5
-"""Loading that has a core, or waits for one, for less of its time waits for something else."""
+HALF = 0.5
+"""What has more of a time, or of samples, is what to change."""
 
 BURST = 3.0
 """Mean waits that the longest one of a second takes, where batches come in bursts."""
@@ -63,13 +60,10 @@ _LONGER_QUEUE = advice(
     "Some batches take far longer than others, and more of them ready bridge that. Each takes "
     "memory.",
 )
-_PINNING = advice(
-    "look at pin_memory: batches of the workers wait for the thread that pins them",
-    "Collate into few large tensors, and compare with pin_memory=False.",
-)
-_RECEIVING = advice(
-    "make batches cheaper to hand over: few large tensors, in place of many small ones",
-    "The main thread takes them over from the workers. More workers do not help.",
+_HANDING_OVER = advice(
+    "make batches cheaper to pin and to hand over: few large tensors, in place of many small ones",
+    "The rank takes them over from the workers, and pins them with pin_memory=True. More workers "
+    "do not help.",
 )
 
 
@@ -100,18 +94,16 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
         text = f"No worker process loads batches for {ranks_named(ranks) or 'the ranks'}."
         stages = _stages("Of its data phase,", facts.main_stages)
         text = sentences(text, stages, _waiting(facts), _cores(facts))
-        return InputEvidence(text, _first_workers(facts))
+        return InputEvidence(text, _more_workers(facts))
     if math.isnan(facts.busy):
         few = units.counted(facts.samples, "sample")
         unknown = f"What the workers do is unknown: {few} of them." if facts.samples else ""
-        return InputEvidence(sentences(unknown, _queue(facts)), _without_samples(facts))
-    number = round(facts.number)
-    workers = "The worker" if number == 1 else f"The {number} workers"
-    verb = "is" if number == 1 else "are"
-    batch = facts.batch_ns
+        return InputEvidence(sentences(unknown, _queue(facts)), _behind_workers(facts))
+    number, batch = round(facts.number), facts.batch_ns
+    workers, are = ("The worker", "is") if number == 1 else (f"The {number} workers", "are")
     per_batch = "" if math.isnan(batch) else f", {units.milliseconds(batch)} per batch"
     text = sentences(
-        f"{workers} of {ranks_named(ranks) or 'a rank'} {verb} busy for "
+        f"{workers} of {ranks_named(ranks) or 'a rank'} {are} busy for "
         f"{units.percent(facts.busy, 0)} of the time{per_batch}.",
         _stages("Of that,", facts.worker_stages),
         _waiting(facts) if facts.busy >= BUSY_WORKERS else "",
@@ -128,54 +120,39 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
     return InputEvidence(text, _behind_workers(facts))
 
 
-def _first_workers(facts: InputFacts) -> Advice:
-    fits = _fitting(facts)
-    if fits == 0:
-        return _CHEAPER_COLLATE if _is_mostly(facts.main_stages, COLLATE) else _CHEAPER
-    wanted = facts.wanted
-    known = [one for one in (fits, wanted) if not math.isnan(one)]
-    number = max(_whole(min(known)), 1) if known else "..."
-    return _FIRST_WORKERS.formatted(number=number)
-
-
 def _more_workers(facts: InputFacts) -> Advice:
-    number, fits, wanted = round(facts.number), _fitting(facts), facts.wanted
+    """So many workers that they make a batch per step, as far as cores are idle for them."""
+    number, fits = round(facts.number), _fitting(facts)
     if math.isnan(fits):
-        return Advice()
-    if fits == 0:
-        return _CHEAPER_COLLATE if _is_mostly(facts.worker_stages, COLLATE) else _CHEAPER
+        return Advice() if number else _FIRST_WORKERS.formatted(number="...")
     most = min(number + int(fits), max(number, MOST_WORKERS))
-    # So many make a batch per step; with one alone for what varies.
-    needed = most if math.isnan(wanted) else max(_whole(wanted), number + 1)
-    more = min(needed, most)
-    if more <= number:
-        return _CHEAPER
+    # One alone may be needed for what varies.
+    needed = most if math.isnan(facts.wanted) else max(_whole(facts.wanted), number + 1)
+    if most <= number:
+        stages = facts.worker_stages if number else facts.main_stages
+        return _CHEAPER_COLLATE if stages.get(COLLATE, 0.0) >= HALF else _CHEAPER
+    if not number:
+        return _FIRST_WORKERS.formatted(number=min(needed, most))
     why = "Each needs a core: that many are idle."
-    if facts.awake < LEAST_AWAKE:
+    if facts.awake < HALF:
         why = "Those that there are mostly wait, so more of them need no core each."
     elif needed > most:
         why = f"{needed} would be needed, and no more cores are idle."
-    return _MORE_WORKERS.formatted(number=more, why=why)
+    return _MORE_WORKERS.formatted(number=min(needed, most), why=why)
 
 
 def _behind_workers(facts: InputFacts) -> Advice:
     """What to do where workers have time left."""
     wait, first = facts.measure(names.DATA_WAIT), facts.measure(names.FIRST_WAIT)
-    if wait > 0 and first >= MOST_STAGE * wait:
+    if wait > 0 and first >= HALF * wait:
         return _KEEP_WORKERS
-    if facts.measure(names.UNPINNED) >= 1 and facts.measure(names.EMPTY) >= MOST_STAGE:
-        return _PINNING
     in_main = sum(facts.main_stages.get(name, 0.0) for name in (RECEIVE, PIN, COLLATE))
-    if in_main >= MOST_STAGE:
-        return _RECEIVING
+    is_unpinned = facts.measure(names.UNPINNED) >= 1 and facts.measure(names.EMPTY) >= HALF
+    if in_main >= HALF or is_unpinned:
+        return _HANDING_OVER
     if (longer := _longer_queue(facts)).text:
         return longer
     return _BEHIND_WORKERS if facts.busy < IDLE_WORKERS else Advice()
-
-
-def _without_samples(facts: InputFacts) -> Advice:
-    first = facts.measure(names.FIRST_WAIT)
-    return _KEEP_WORKERS if first >= MOST_STAGE * facts.measure(names.DATA_WAIT) > 0 else Advice()
 
 
 def _longer_queue(facts: InputFacts) -> Advice:
@@ -193,7 +170,7 @@ def _longer_queue(facts: InputFacts) -> Advice:
 
 def _fitting(facts: InputFacts) -> float:
     """More workers per rank for which there are cores; 0 of none, NaN where that is unknown."""
-    if facts.awake < LEAST_AWAKE:
+    if facts.awake < HALF:
         return float(MOST_WORKERS)
     if math.isnan(facts.idle_cores):
         return math.nan
@@ -205,59 +182,47 @@ def _whole(number: float) -> int:
     return math.ceil(number - 0.1)
 
 
-def _is_mostly(stages: Shares, stage: str) -> bool:
-    return stages.get(stage, 0.0) >= MOST_STAGE
-
-
 _TITLES = {
-    FETCH: "fetching samples takes {}",
-    COLLATE: "collating them {}",
-    PIN: "pinning memory {}",
-    RECEIVE: "taking batches over {}",
+    FETCH: "fetching samples",
+    COLLATE: "collating",
+    PIN: "pinning memory",
+    RECEIVE: "taking batches over",
 }
 
 
-def _stages(begin: str, stages: Shares) -> str:
+def _stages(begin: str, stages: Mapping[str, float]) -> str:
     """Stages with their shares, the largest first; empty without samples of any."""
     known = [(share, name) for name, share in stages.items() if name in _TITLES and share >= 0.01]
-    if not known:
-        return ""
-    parts = [_TITLES[name].format(units.percent(share, 0)) for share, name in sorted(known)[::-1]]
-    first, *rest = parts
-    if rest and not first.startswith("fetching"):
-        first = first.replace("collating them", "collating samples takes")
-    return f"{begin} {', '.join([first, *rest])}."
+    parts = [
+        f"{_TITLES[name]}{'' if place else ' takes'} {units.percent(share, 0)}"
+        for place, (share, name) in enumerate(sorted(known, reverse=True))
+    ]
+    return f"{begin} {', '.join(parts)}." if parts else ""
 
 
 def _queue(facts: InputFacts) -> str:
     """How often the queue of batches was empty; empty where that is unknown."""
-    empty, ready = facts.measure(names.EMPTY), facts.measure(names.READY)
-    most = facts.number * facts.measure(names.PREFETCH)
-    if math.isnan(empty):
+    empty, most = facts.measure(names.EMPTY), facts.number * facts.measure(names.PREFETCH)
+    if math.isnan(empty * most):
         return ""
-    of_most = "" if math.isnan(most) else f" of at most {most:.0f}"
     return (
         f"No batch was ready at {units.percent(empty, 0)} of the fetches, in the mean "
-        f"{ready:.1f}{of_most}."
+        f"{facts.measure(names.READY):.1f} of at most {most:.0f}."
     )
 
 
 def _waiting(facts: InputFacts) -> str:
     """That loading waits for something else than a core; empty where it does not."""
-    if not facts.awake < LEAST_AWAKE:
+    if not facts.awake < HALF:
         return ""
-    pressure, read = facts.measure("psi_io"), facts.measure("disk_read")
-    share = units.percent(facts.awake, 0)
-    least = "at most " if not facts.number else ""
-    text = (
-        f"Loading uses a core, or waits for one, for {least}{share} of its time: the rest is waits "
-        "for storage, a network or a lock."
+    pressure, least = facts.measure("psi_io"), "" if facts.number else "at most "
+    return sentences(
+        f"Loading uses a core, or waits for one, for {least}{units.percent(facts.awake, 0)} of its "
+        "time: the rest is waits for storage, a network or a lock.",
+        f"On the host, tasks wait for storage {units.percent(pressure, 0)} of the time."
+        if pressure >= LEAST_MEASURED
+        else "",
     )
-    if pressure >= LEAST_MEASURED:
-        speed = "" if math.isnan(read) else f", {units.byte_size(read)}/s are read from its disks"
-        text += f" On the host, tasks wait for storage {units.percent(pressure, 0)} of the time"
-        text += f"{speed}."
-    return text
 
 
 def _cores(facts: InputFacts) -> str:

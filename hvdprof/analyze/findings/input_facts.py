@@ -16,9 +16,6 @@ from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.rundir.recording import sample_format as names
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WAIT, WORKER_PROCESS
 
-Shares = Mapping[str, float]
-"""By stage, of the samples of a process; stages without a sample are not there."""
-
 
 @dataclass(frozen=True, slots=True)
 class InputFacts:
@@ -28,20 +25,18 @@ class InputFacts:
         number: Workers of a rank.
         busy: Share of the samples of workers in which they did not wait for work.
         samples: Samples of workers.
-        worker_stages: Of these by stage; without waits.
-        main_stages: Of the samples of the data phase, which are empty where there are too few.
-        idle_cores: Cores of the host that nothing used; NaN on several hosts.
-        cores: Cores of the host.
+        worker_stages: Of their busy samples.
+        main_stages: Of the samples of the data phase.
+        idle_cores: Cores of the host that nothing used, of ``cores``; NaN on several hosts.
         num_ranks: Ranks of the cell.
-        measures: Means in RANK_MACHINE and HOST_SAMPLES by measure, as docs/howto/machine.md
-            lists them.
+        measures: Means by measure, as docs/howto/machine.md lists them.
     """
 
     number: float
     busy: float
     samples: int
-    worker_stages: Shares
-    main_stages: Shares
+    worker_stages: Mapping[str, float]
+    main_stages: Mapping[str, float]
     idle_cores: float
     cores: int
     num_ranks: int
@@ -64,28 +59,27 @@ class InputFacts:
         return left if left > 0 else NAN
 
     @property
+    def _work(self) -> float:
+        """Workers that load at a time; without any, the share of time in which the rank does."""
+        return self.number * self.busy if self.number else self.measure(names.DATA_WAIT)
+
+    @property
     def batch_ns(self) -> float:
-        """What a worker needs for a batch; without workers, what the rank needs."""
-        work = self.number * self.busy if self.number else self.measure(names.DATA_WAIT)
+        """What a worker needs for a batch."""
         rate = self.measure(names.BATCHES)
-        return 1e9 * work / rate if rate > 0 else NAN
+        return 1e9 * self._work / rate if rate > 0 else NAN
 
     @property
     def wanted(self) -> float:
         """The workers that would make a batch in each step without waits; NaN where unknown."""
-        work = self.number * self.busy if self.number else self.measure(names.DATA_WAIT)
-        return work / self.rest
+        return self._work / self.rest
 
     @property
     def awake(self) -> float:
-        """Of the time of loading, the share on a core or waiting for one; at most, without workers.
-
-        What is left waits: for storage, a network, a lock.
-        """
+        """Share of the time of loading on a core or waiting for one; at most, without workers."""
         if self.number:
             return self.measure(names.WORKERS_AWAKE) / (self.number * self.busy or NAN)
-        ready = 1 - self.measure(names.CORE_WAIT)
-        wait = self.measure(names.DATA_WAIT)
+        ready, wait = 1 - self.measure(names.CORE_WAIT), self.measure(names.DATA_WAIT)
         return self.measure(names.MAIN_THREAD) / ready / wait if ready > 0 < wait else NAN
 
 
@@ -138,7 +132,7 @@ def _stages(samples: pd.DataFrame, process: str) -> dict[str, int]:
     return {str(name): int(n) for name, n in own.groupby(stages)["samples"].sum().items()}
 
 
-def _shares(counts: Mapping[str, int]) -> Shares:
+def _shares(counts: Mapping[str, int]) -> Mapping[str, float]:
     total = sum(counts.values())
     if total < LEAST_SAMPLES:
         return {}

@@ -37,8 +37,7 @@ class ProcessSource(Source):
         self._quotas = [KernelFile(folder / "cpu.stat") for folder in folders]
         self._scheduled: tuple[int, int] | None = None
         self._periods: list[tuple[int, int]] = []
-        self._workers: dict[int, KernelFile] = {}
-        self._schedules: dict[int, KernelFile] = {}
+        self._workers: dict[int, tuple[KernelFile, KernelFile]] = {}
         self._awake_ns: dict[int, int] = {}
         self._awake_s = 0.0
         self._ended_s = 0.0
@@ -62,7 +61,7 @@ class ProcessSource(Source):
     def close(self) -> None:
         """Close the files of the kernel."""
         own = (self._memory, self._schedule, *self._quotas)
-        for file in (*own, *self._workers.values(), *self._schedules.values()):
+        for file in (*own, *(file for files in self._workers.values() for file in files)):
             file.close()
 
     def _workers_s(self) -> float:
@@ -72,15 +71,15 @@ class ProcessSource(Source):
         children = tuple(getattr(module, "_children", ()))
         alive = {child.pid for child in children if child.pid}
         for gone in self._workers.keys() - alive:
-            self._workers.pop(gone).close()
-            self._schedules.pop(gone).close()
             self._awake_ns.pop(gone, None)
+            for file in self._workers.pop(gone):
+                file.close()
         for pid in alive - self._workers.keys():
-            self._workers[pid] = KernelFile(self._proc / f"{pid}/stat")
-            self._schedules[pid] = KernelFile(self._proc / f"{pid}/schedstat")
+            files = (KernelFile(self._proc / f"{pid}/{name}") for name in ("stat", "schedstat"))
+            self._workers[pid] = next(files), next(files)
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = ended.ru_utime + ended.ru_stime
-        for worker in self._workers.values():
+        for worker, _ in self._workers.values():
             fields = worker.text().rpartition(")")[2].split()
             used += sum(map(int, fields[_STAT_TIMES])) * self._tick_s
         # Between the end of a worker and the wait for it, its time stands nowhere.
@@ -89,7 +88,7 @@ class ProcessSource(Source):
 
     def _of_workers(self) -> Values:
         """Seconds in which the main threads of workers had a core, or waited for one, so far."""
-        texts = {pid: file.text() for pid, file in self._schedules.items()}
+        texts = {pid: schedule.text() for pid, (_, schedule) in self._workers.items()}
         if not any(texts.values()) and not self._awake_s:
             return {}
         for pid, text in texts.items():

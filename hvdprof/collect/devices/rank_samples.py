@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from hvdprof.collect.devices.host_source import HostSource
-from hvdprof.collect.devices.input_source import InputSource
+from hvdprof.collect.devices.input_source import BATCH_WAITS
 from hvdprof.collect.devices.nvml import NvmlError, NvmlGpu
 from hvdprof.collect.devices.process_source import ProcessSource
 from hvdprof.collect.devices.sample_window import SampleWindow
@@ -48,7 +48,7 @@ def sample_machine(
         if not hz:
             return
         gpu = TorchDevice(device)
-        sources: list[Source] = [ProcessSource(), InputSource()]
+        sources: list[Source] = [ProcessSource(), BATCH_WAITS]
         if device.startswith("cuda"):
             sources += [TorchMemory(gpu), GpuSource(gpu)]
         if identity.local_rank == 0:

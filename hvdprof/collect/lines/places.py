@@ -14,19 +14,17 @@ MOST_CODES, MOST_PLACES = 8192, 8192
 PlaceName = tuple[str, int, str, str, str]
 """File, line, function, the innermost function where that is not the user's, stage of input."""
 
-_DATA = "torch/utils/data/"
 _STAGES = {
-    f"{_DATA}_utils/fetch.py fetch": FETCH,
-    f"{_DATA}_utils/pin_memory.py pin_memory": PIN,
-    f"{_DATA}_utils/worker.py _worker_loop": WAIT,
-    f"{_DATA}dataloader.py _get_data": WAIT,
+    "torch/utils/data/_utils/fetch.py _MapDatasetFetcher.fetch": FETCH,
+    "torch/utils/data/_utils/fetch.py _IterableDatasetFetcher.fetch": FETCH,
+    "torch/utils/data/_utils/pin_memory.py pin_memory": PIN,
+    "torch/utils/data/_utils/worker.py _worker_loop": WAIT,
+    "torch/utils/data/dataloader.py _MultiProcessingDataLoaderIter._get_data": WAIT,
     "torch/multiprocessing/reductions.py rebuild_storage_fd": RECEIVE,
     "torch/multiprocessing/reductions.py rebuild_storage_filename": RECEIVE,
     "torch/multiprocessing/reductions.py rebuild_tensor": RECEIVE,
 }
-"""Stages of torch's DataLoader by end of the file and function; the innermost one counts."""
-
-_NAMES = frozenset(name.rpartition(" ")[2] for name in _STAGES)
+"""Stages of torch's DataLoader by function; the innermost one counts."""
 
 
 class Places:
@@ -58,27 +56,20 @@ class Places:
         leaf: CodeType | None = None
         own: FrameType | None = None
         stage = ""
-        while frame is not None and not stage:
+        while frame is not None and not (own and stage):
             code = frame.f_code
             known = self._codes.get(id(code))
-            _, owner, stage = self._see(frame) if known is None else known
+            _, owner, here = self._see(frame) if known is None else known
             if owner is Owner.BEGIN:
                 break
             if own is None and owner is Owner.USER:
                 own = frame
             elif own is None and leaf is None and owner is Owner.LIBRARY:
                 leaf = code
-            if stage == FETCH and frame.f_lineno == _last_line(code):
+            if here and not stage:
                 # It ends with `return self.collate_fn(data)`.
-                stage = COLLATE
-            frame = frame.f_back
-        while own is None and frame is not None:
-            # A stage without code of the user's in it: the loop's line that asks for the batch.
-            known = self._codes.get(id(frame.f_code))
-            owner = (self._see(frame) if known is None else known)[1]
-            if owner is Owner.BEGIN:
-                break
-            own = frame if owner is Owner.USER else None
+                last = max(line for _, _, line in code.co_lines() if line)
+                stage = COLLATE if here == FETCH and frame.f_lineno == last else here
             frame = frame.f_back
         return self._number(own, leaf, stage)
 
@@ -88,7 +79,8 @@ class Places:
             self._numbers.clear()
         code = frame.f_code
         owner = self._user_code.owner(code, frame.f_globals)
-        seen = self._codes[id(code)] = code, owner, _stage_of(code)
+        stage = _STAGES.get(shown_function(code), "") if owner is Owner.LIBRARY else ""
+        seen = self._codes[id(code)] = code, owner, stage
         return seen
 
     def _number(self, frame: FrameType | None, leaf: CodeType | None, stage: str) -> int:
@@ -129,17 +121,3 @@ def user_line(frame: FrameType | None, user_code: UserCode) -> tuple[str, int]:
             return shown_file(frame.f_code.co_filename), frame.f_lineno or 0
         frame = frame.f_back
     return "", 0
-
-
-def _stage_of(code: CodeType) -> str:
-    """The stage of a DataLoader that a function is; empty for nearly all."""
-    if code.co_name not in _NAMES:
-        return ""
-    file = code.co_filename
-    return next(
-        (stage for name, stage in _STAGES.items() if f"{file} {code.co_name}".endswith(name)), ""
-    )
-
-
-def _last_line(code: CodeType) -> int:
-    return max(line for _, _, line in code.co_lines() if line)

@@ -164,7 +164,7 @@ def test_workers_are_as_many_as_make_a_batch_per_step(monkeypatch: pytest.Monkey
 
     assert seen.sentence == (
         "The 2 workers of rank 0 are busy for 100 % of the time, 200 ms per batch. Of that, "
-        "fetching samples takes 90 %, collating them 10 %. No batch was ready at 97 % of the "
+        "fetching samples takes 90 %, collating 10 %. No batch was ready at 97 % of the "
         "fetches, in the mean 0.1 of at most 4. 7.0 of 8 cores are idle."
     )
     assert seen.advice.fix == "set num_workers=5"
@@ -201,7 +201,7 @@ def test_a_costly_collate_is_what_to_change_without_idle_cores(
     stages = {"collate": 0.9, "fetch": 0.1}
     seen = found(monkeypatch, workers=2, busy=1.0, stages=stages, busy_cores=8.0)
 
-    assert "collating samples takes 90 %, fetching samples takes 10 %" in seen.sentence
+    assert "collating takes 90 %, fetching samples 10 %" in seen.sentence
     assert seen.advice.fix.startswith("make collate_fn cheaper")
 
 
@@ -212,7 +212,7 @@ def test_without_workers_the_stages_are_those_of_the_main_thread(
     main = {"fetch": 30, "collate": 10}
     seen = found(monkeypatch, workers=0, main=main, busy_cores=2.0, **known)
 
-    assert "Of its data phase, fetching samples takes 75 %, collating them 25 %." in seen.sentence
+    assert "Of its data phase, fetching samples takes 75 %, collating 25 %." in seen.sentence
     assert seen.advice.fix == "load batches in workers: DataLoader(num_workers=2)"
 
 
@@ -230,8 +230,8 @@ def test_bursts_ask_for_batches_ahead_that_bridge_the_longest_wait(
     ("main", "measures", "fix"),
     [
         ({}, {"first_batch_wait": 0.2}, "persistent_workers=True"),
-        ({}, {"batches_unpinned": 3.0, "queue_empty": 0.9}, "pin_memory"),
-        ({"receive": 30, "wait": 20}, {}, "cheaper to hand over"),
+        ({}, {"batches_unpinned": 3.0, "queue_empty": 0.9}, "cheaper to pin"),
+        ({"receive": 30, "wait": 20}, {}, "to hand over"),
     ],
 )
 def test_idle_workers_leave_what_lies_behind_them(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hvdprof.collect.devices.input_source import BatchWaits, InputSource
+from hvdprof.collect.devices.input_source import BatchWaits
 
 
 class Clock:
@@ -51,7 +51,7 @@ def test_batches_that_are_ready_and_waits_are_counted() -> None:
     fetch(waits, clock, iterator(), 0.25)
     fetch(waits, clock, iterator(_data_queue=filled(0), _task_info={}), 0.5)
 
-    assert InputSource(waits).read() == {
+    assert waits.read() == {
         "batches": 2.0,
         "batch_wait": 0.75,
         "first_batch_wait": 0.0,
@@ -63,14 +63,14 @@ def test_batches_that_are_ready_and_waits_are_counted() -> None:
         "prefetch_factor": 3.0,
     }
     # What only grows stays; the rest is of the fetches since.
-    assert InputSource(waits).read().keys().isdisjoint({"batches_ready", "longest_batch_wait"})
+    assert waits.read().keys().isdisjoint({"batches_ready", "longest_batch_wait"})
 
 
 def test_the_first_batch_of_an_iterator_counts_by_itself() -> None:
     clock = Clock()
     waits = BatchWaits(clock)
     fetch(waits, clock, iterator(_num_yielded=0), 2.0)
-    values = waits.taken()
+    values = waits.read()
 
     assert (values["batch_wait"], values["first_batch_wait"]) == (2.0, 2.0)
     assert "batches_ready" not in values
@@ -84,7 +84,7 @@ def test_batches_that_wait_to_be_pinned_are_not_ready() -> None:
         _task_info={}, _data_queue=filled(0), _pin_memory=True, _worker_result_queue=filled(4)
     )
     fetch(waits, clock, one, 0.1)
-    values = waits.taken()
+    values = waits.read()
 
     assert (values["queue_empty"], values["batches_unpinned"]) == (1.0, 4.0)
 
@@ -93,7 +93,7 @@ def test_without_workers_there_is_no_queue() -> None:
     clock = Clock()
     waits = BatchWaits(clock)
     fetch(waits, clock, SimpleNamespace(_num_workers=0, _num_yielded=1), 0.1)
-    values = waits.taken()
+    values = waits.read()
 
     assert values["num_workers"] == 0
     assert values.keys() == {
@@ -110,11 +110,11 @@ def test_a_queue_without_a_length_leaves_the_waits(missing: type[Exception]) -> 
     clock = Clock()
     waits = BatchWaits(clock)
     fetch(waits, clock, iterator(_data_queue=SimpleNamespace(qsize=unknown)), 0.1)
-    values = waits.taken()
+    values = waits.read()
 
     assert values["batch_wait"] == pytest.approx(0.1)
     assert "queue_empty" not in values
 
 
 def test_without_a_loader_nothing_is_said() -> None:
-    assert InputSource(BatchWaits()).read() == {}
+    assert BatchWaits().read() == {}

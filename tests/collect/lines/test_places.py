@@ -203,8 +203,9 @@ def test_a_wait_for_workers_is_a_stage() -> None:
     places = Places(UserCode())
     names: dict[str, Any] = {"here": here, "__name__": "torch.utils.data.dataloader"}
     file = "/x/site-packages/torch/utils/data/dataloader.py"
-    exec(compile("def _get_data():\n    return here()", file, "exec"), names)
+    text = "class _MultiProcessingDataLoaderIter:\n    def _get_data(self):\n        return here()"
+    exec(compile(text, file, "exec"), names)
 
-    number = places.at(names["_get_data"]())
+    number = places.at(names["_MultiProcessingDataLoaderIter"]()._get_data())
 
-    assert places.names[number][3:] == ("torch/utils/data/dataloader.py _get_data", "wait")
+    assert places.names[number][4] == "wait"
