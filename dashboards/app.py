@@ -4,6 +4,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -36,7 +37,7 @@ from hvdprof.dashboards.pages import (
 from hvdprof.dashboards.pages import (
     runs as runs_page,
 )
-from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.errors import EnvironmentNotReadyError, HvdprofError
 
 # Dash's default page with a language, which screen readers need.
@@ -115,26 +116,27 @@ def serve(
     paths: Sequence[Path],
     *,
     watched: Sequence[Path] = (),
-    host: str,
-    port: int,
+    address: tuple[str, int],
     on_ready: Callable[[str], None],
     access: Access,
+    price: float | None = None,
 ) -> None:
     """Show runs in the browser until the process is interrupted.
 
     Args:
         paths: Run directories and standalone files.
         watched: Folders whose runs are offered too, including new ones.
-        host: Address to listen on.
-        port: Port to listen on; 0 takes a free one.
+        address: Where to listen: a host, and a port, of which 0 takes a free one.
         on_ready: Called with the address of the dashboard, token included, once it listens.
         access: Who may see it.
+        price: Of a GPU per hour; that of each run when None.
 
     Raises:
         EnvironmentNotReadyError: The address or port cannot be used.
     """
-    runs = RunStore(paths, watched=watched)
+    runs = RunStore(paths, watched=watched, read=partial(read_and_analyze, price=price))
     app = create_app(runs, access=access)
+    host, port = address
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         # waitress does not close its own socket when the port is taken.
@@ -147,8 +149,8 @@ def serve(
     with listening:
         server = bounded_server(app.server, listening)
         shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listening.getsockname()[1]}/"
-        on_ready(address_with_token(address, access.token))
+        url = f"http://{shown}:{listening.getsockname()[1]}/"
+        on_ready(address_with_token(url, access.token))
         # The first page that is opened waits less for its run.
         threading.Thread(target=_read_first, args=(runs,), daemon=True).start()
         server.run()

@@ -36,10 +36,10 @@ Made = TypeVar("Made")
 Finished = RunAnalysis | FilesAnalysis
 
 
-def read_and_analyze(path: Path) -> Finished:
-    """The finished analysis of a run directory, or of a standalone file."""
+def read_and_analyze(path: Path, price: float | None = None) -> Finished:
+    """The finished analysis of a run directory, at a price per GPU and hour, or of a file."""
     run = load_run(path)
-    return analyze_run(run) if run.recorded else analyze_files(run)
+    return analyze_run(run, price=price) if run.recorded else analyze_files(run)
 
 
 @dataclass(slots=True)

@@ -192,6 +192,11 @@ def rate_interval(per_second: float, low: float, high: float) -> str:
     return f"{value} ({below} to {above})"
 
 
+def money(amount: float) -> str:
+    """An amount with cents, ``1234.5 -> '1,234.50'``; below 1 with two digits, ``'0.0042'``."""
+    return f"{amount:,.2f}" if abs(amount) >= 1 else _two_digits(amount)
+
+
 def byte_size(size_bytes: float) -> str:
     """Bytes in decimal units as the field prints them, ``44_700_000 -> '44.7 MB'``."""
     if math.isnan(size_bytes):

@@ -45,6 +45,7 @@ from hvdprof.analyze.verdict.busy_machine import without_fixes
 from hvdprof.analyze.verdict.caveats import with_caveats
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.failures import failed_segments
+from hvdprof.analyze.verdict.loss_cost import price_of, with_price
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.file_page import FilePage
 from hvdprof.model.run import Run, RunAnalysis
@@ -283,8 +284,18 @@ def findings(evidence: Evidence) -> pd.DataFrame:
     return by_rules(evidence, RULES)
 
 
-def analyze_run(run: Run) -> RunAnalysis:
-    """The finished analysis of a run: the tables of ``STEPS``, and the verdict on them."""
+def analyze_run(run: Run, price: float | None = None) -> RunAnalysis:
+    """The finished analysis of a run: the tables of ``STEPS``, and the verdict on them.
+
+    Args:
+        run: Any run.
+        price: Of a GPU, or of a rank that computes on none, per hour; that of the run, else of the
+            environment, when None.
+
+    Raises:
+        UsageError: The price is no number, or negative.
+    """
+    price = price_of(run.manifest, price)
     tables, unread = _tables(run)
     failed = failed_segments(run.manifest)
     found = tables[FINDINGS.name]
@@ -292,6 +303,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     of_run = answer(run, tables, failed, pages)
     if of_run.is_too_busy:
         found = without_fixes(found)
+    of_run = with_price(run, of_run, found, tables[WATERFALL.name], price)
     own = (LAUNCHES, SCALING, LOSSES, JOB_STEPS, FINDINGS)
     launches, by_cell, lost, of_job, _ = (tables.pop(table.name) for table in own)
     return RunAnalysis(

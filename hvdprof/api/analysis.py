@@ -100,6 +100,7 @@ class Analysis(RunAnalysis):
         (2, '1', 'data')
         """
         verdict, row = self.verdict, verdict_cell(self)
+        cost = verdict.loss_cost
         causes = [] if row is None else _causes_of(self, row)
         shares = {cause["term"]: float(cause["share"]) for cause in causes}
         worst = max(
@@ -121,6 +122,7 @@ class Analysis(RunAnalysis):
             "efficiency_high": _number(verdict.efficiency_high),
             "largest_loss": verdict.biggest_loss or None,
             "largest_loss_share": _number(verdict.biggest_loss_share),
+            "loss_cost_per_hour": None if cost is None else cost.loss_per_hour,
             "straggler_ranks": None if worst is None else str(worst["ranks"]),
             "straggler_phase": None if worst is None else str(worst["phase"]),
             "straggler_pattern": None if worst is None else str(worst["pattern"]),

@@ -224,7 +224,7 @@ def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
     return {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
 
 
-def analyze_run(run: "Run | str | Path") -> "Analysis":
+def analyze_run(run: "Run | str | Path", *, price: float | None = None) -> "Analysis":
     """The finished analysis of a run.
 
     >>> analysis = analyze_run("runs/example")
@@ -245,22 +245,25 @@ def analyze_run(run: "Run | str | Path") -> "Analysis":
 
     Args:
         run: A run of ``load_run``, or the run directory.
+        price: Of a GPU, or of a rank that computes on none, per hour; that of the run, else
+            ``HVDPROF_PRICE``, when not given. The verdict then says what its largest loss costs.
 
     Raises:
         UnreadableInputError: The path is no run directory.
+        UsageError: The price is no number, or negative.
     """
     # Importing the analysis of runs takes longer than reading a small file.
     from hvdprof.analyze import pipeline
     from hvdprof.api.analysis import Analysis
 
     if not isinstance(run, str | Path):
-        return Analysis.of(pipeline.analyze_run(run))
+        return Analysis.of(pipeline.analyze_run(run, price))
     loaded = load_run(run)
     if not loaded.recorded:
         raise UnreadableInputError(
             f"{run} is no run directory.", hint="analyze_files(load_run(PATH)) is for other files."
         )
-    return Analysis.of(pipeline.analyze_run(loaded))
+    return Analysis.of(pipeline.analyze_run(loaded, price))
 
 
 def slow_hint(file: Path) -> str:

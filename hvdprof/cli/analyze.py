@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hvdprof import api
-from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.choice import format_option, price_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
@@ -87,6 +87,7 @@ def analyze(
             show_default=False,
         ),
     ] = None,
+    price: Annotated[float | None, price_option()] = None,
     allow_inconclusive: Annotated[
         bool, typer.Option("--allow-inconclusive", help="Exit with 0 if it is undecided.")
     ] = False,
@@ -119,7 +120,7 @@ def analyze(
         run = api.load_run(paths, progress=progress, np=np or (), jobs=jobs)
         # An archive may hold a run directory.
         if run.recorded:
-            analysis = api.analyze_run(run)
+            analysis = api.analyze_run(run, price=price)
             results = api.limit_results(analysis, fail_on or [])
             render = (
                 _rendered_limits(analysis, results, gate)

@@ -12,6 +12,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.api.run_folders import runs_below
+from hvdprof.cli.measuring.choice import price_option
 from hvdprof.cli.measuring.chosen_run import RUNS, run_line
 from hvdprof.errors import MissingExtraError, UnreadableInputError
 
@@ -55,6 +56,7 @@ def dashboard(
             show_default=False,
         ),
     ] = None,
+    price: Annotated[float | None, price_option()] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
 ) -> None:
     """Show runs in the browser: verdict, scaling curve, where the time goes.
@@ -88,9 +90,9 @@ def dashboard(
     serve(
         paths,
         watched=watched,
-        host=host,
-        port=port,
+        address=(host, port),
         on_ready=announce,
+        price=price,
         access=Access(
             password=password or None,
             with_token=not no_token,

@@ -10,7 +10,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.api.live import OF_FINISHED_RUNS, Summary, check_publish, publish
-from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.choice import format_option, price_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.written_output import Render, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
@@ -63,6 +63,7 @@ def report(
             show_default=False,
         ),
     ] = None,
+    price: Annotated[float | None, price_option()] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write the analysis as one HTML file that opens offline, as Markdown or PDF, or one figure."""
@@ -72,7 +73,7 @@ def report(
                 "--to sends the HTML report: it takes no --output, --format or --figure.",
                 hint="Write the file with a command of its own.",
             )
-        _send(path, to, overwrite=force)
+        _send(path, to, price, overwrite=force)
         return
     if figure is not None and (format_ or output is None):
         raise UsageError(
@@ -91,9 +92,11 @@ def report(
         if figure is not None and output is not None:
             _write_figure(loaded, figure, output, overwrite=force)
             return
-        render = (_rendered_run if loaded.recorded else _rendered_files)(
-            loaded, chosen or Format.MARKDOWN
-        )
+        kind = chosen or Format.MARKDOWN
+        if loaded.recorded:
+            render = _rendered_run(loaded, kind, price)
+        else:
+            render = _rendered_files(loaded, kind)
     if is_pdf and output is not None:
         from hvdprof.report.images.printed_page import write_pdf
 
@@ -103,7 +106,7 @@ def report(
     show_or_write(render, output, overwrite=force)
 
 
-def _send(path: Path | None, to: list[str], *, overwrite: bool) -> None:
+def _send(path: Path | None, to: list[str], price: float | None, *, overwrite: bool) -> None:
     from hvdprof.report.flat_summary import PREFIX, differing_ranks, flat_summary
     from hvdprof.report.formats import reporter_for, write_with
 
@@ -116,7 +119,7 @@ def _send(path: Path | None, to: list[str], *, overwrite: bool) -> None:
                 "--to sends runs, not other files.",
                 hint="hvdprof attach makes a run of the files of a job.",
             )
-        analysis, page = api.analyze_run(run), Path(place) / "report.html"
+        analysis, page = api.analyze_run(run, price=price), Path(place) / "report.html"
         write_with(reporter_for(Format.HTML), analysis, page)
         verdict = f"{analysis.verdict.sentence} {analysis.verdict.caveat}".strip()
         texts = {f"{PREFIX}/verdict": verdict, f"{PREFIX}/slow_ranks": differing_ranks(analysis)}
@@ -137,10 +140,10 @@ def _write_figure(run: "Run", figure: str, output: Path, *, overwrite: bool) -> 
     sys.stderr.write(f"Wrote {output}\n")
 
 
-def _rendered_run(run: "Run", chosen: Format) -> Render:
+def _rendered_run(run: "Run", chosen: Format, price: float | None) -> Render:
     from hvdprof.report.formats import reporter_for
 
-    reporter, analysis = reporter_for(chosen), api.analyze_run(run)
+    reporter, analysis = reporter_for(chosen), api.analyze_run(run, price=price)
     return lambda file: reporter.render(analysis, file)
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
 from hvdprof.model.file_page import FilePage
+from hvdprof.model.job_losses import LossCost
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.notes import Note, notes_frame, texts
 from hvdprof.model.results.forecast import StoredForecast
@@ -161,7 +162,7 @@ class Verdict:
     model that scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the
     name of the most expensive cause of ``WATERFALL`` there, empty where none stands out.
     ``caveats`` say what limits the numbers. ``is_too_busy`` says that other processes leave no
-    answer.
+    answer. ``loss_cost`` is None without a price, and where no loss is named.
     """
 
     sentence: str
@@ -176,6 +177,7 @@ class Verdict:
     caveats: tuple[Note, ...] = ()
     is_too_busy: bool = False
     parts: VerdictParts = VerdictParts()
+    loss_cost: LossCost | None = None
 
     @property
     def headline(self) -> str:

@@ -39,8 +39,9 @@ def offered(monkeypatch):
     """The folders and the address that would be served."""
     seen = {}
 
-    def serve(paths, *, watched, host, port, on_ready, access):
-        seen.update(folders=[path.name for path in paths], host=host, port=port)
+    def serve(paths, *, watched, address, on_ready, access, price):
+        seen.update(folders=[path.name for path in paths], price=price)
+        seen["host"], seen["port"] = address
         seen.update(access=access, watched=[folder.name for folder in watched])
         on_ready("http://127.0.0.1:1/")
 
@@ -59,6 +60,9 @@ def test_a_folder_of_runs_and_a_run_are_offered(tmp_path, offered):
     assert offered["host"] == "127.0.0.1"
     assert offered["port"] == 0
     assert "opened" not in offered
+    assert offered["price"] is None
+    dashboard(alone, "--no-open", "--price", "2.5")
+    assert offered["price"] == 2.5
 
 
 def test_without_a_folder_the_runs_here_are_offered(tmp_path, offered, monkeypatch):

@@ -92,7 +92,7 @@ def test_a_port_in_use_is_one_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(EnvironmentNotReadyError, match=f"127.0.0.1:{port}") as error:
-            serve([], host="127.0.0.1", port=port, on_ready=lambda _: None, access=Access())
+            serve([], address=("127.0.0.1", port), on_ready=lambda _: None, access=Access())
     assert "--port" in error.value.hint
 
 

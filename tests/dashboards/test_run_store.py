@@ -10,7 +10,7 @@ import pytest
 from hvdprof.dashboards import run_store
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.run_rows import rows_of
-from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.dashboards.shell import content
 from hvdprof.dashboards.view import View
 from hvdprof.errors import UnreadableInputError, UsageError
@@ -18,6 +18,7 @@ from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.run_lock import exclusive_run
 from tests.builders.finished_analysis import analysis
+from tests.builders.recorded_runs import unpacked
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.timeline_text import timeline_text
 
@@ -38,6 +39,12 @@ def run_folder(parent, name):
     folder.mkdir(parents=True)
     (folder / "manifest.json").write_text("{}")
     return folder
+
+
+def test_runs_are_analyzed_at_the_price_that_is_given(tmp_path):
+    folder = unpacked("horovod-slow-data", tmp_path)
+    assert read_and_analyze(folder).verdict.loss_cost is None
+    assert read_and_analyze(folder, 2.5).verdict.loss_cost.per_hour == 5.0
 
 
 def test_ids_are_folder_names_and_twins_are_numbered(tmp_path):

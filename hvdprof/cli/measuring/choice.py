@@ -1,4 +1,4 @@
-"""Options that several commands have: ``--format`` and ``--margin``."""
+"""Options that several commands have: ``--format``, ``--price`` and ``--margin``."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -29,6 +29,17 @@ def format_option(
         help=help_,
         show_default=show_default,
         rich_help_panel=panel,
+    )
+
+
+def price_option() -> object:
+    """What typer reads as the option ``--price`` of a command that shows verdicts."""
+    return typer.Option(
+        "--price",
+        metavar="PER_HOUR",
+        help="Price of a GPU per hour, of a rank where ranks compute on none: the verdict says "
+        "what the largest loss costs. That of the run, else HVDPROF_PRICE, when not given.",
+        show_default=False,
     )
 
 

@@ -10,6 +10,7 @@ from hvdprof.launch.plan.options import (
     HOROVOD,
     MEASUREMENT,
     OUTPUT,
+    PRICE_HELP,
     RANKS,
     Amount,
     MeasureOptions,
@@ -280,4 +281,5 @@ class BenchOptions(MeasureOptions):
     cache_capacity: int | None = option(
         None, "HOROVOD_CACHE_CAPACITY.", "--cache-capacity", panel=HOROVOD, lowest=0
     )
+    price: float | None = option(None, PRICE_HELP, "--price", panel=OUTPUT, lowest=0)
     name: str = option("bench", "A name for the run.", "--name", panel=OUTPUT)

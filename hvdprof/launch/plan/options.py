@@ -45,6 +45,11 @@ OUTPUT = "Output"
 PANELS = (DESIGN, RANKS, KUBERNETES, NETWORK, ELASTIC, MEASUREMENT, HOROVOD, WATCH, OUTPUT)
 """The panels of ``--help``, in their order."""
 
+PRICE_HELP = (
+    "Price of a GPU per hour, of a rank where ranks compute on none: the verdict says what the "
+    "largest loss costs, also later; HVDPROF_PRICE when not given."
+)
+
 
 class Bounds(TypedDict, total=False):
     """What can be used; the keys are those of ``Option``."""

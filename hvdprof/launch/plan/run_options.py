@@ -7,6 +7,8 @@ from hvdprof.launch.plan.options import (
     DESIGN,
     ELASTIC,
     MEASUREMENT,
+    OUTPUT,
+    PRICE_HELP,
     RANKS,
     Amount,
     MeasureOptions,
@@ -153,6 +155,7 @@ class RunOptions(ScriptOptions):
         "--precision",
         panel=MEASUREMENT,
     )
+    price: float | None = option(None, PRICE_HELP, "--price", panel=OUTPUT, lowest=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,3 +175,4 @@ class FunctionOptions(TrainingOptions):
     launcher: str = option(
         HOROVOD_RUN, f"{', '.join(FUNCTION_LAUNCHERS)}.", "launcher=", panel=RANKS
     )
+    price: float | None = option(None, PRICE_HELP, "--price", panel=OUTPUT, lowest=0)

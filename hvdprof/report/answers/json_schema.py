@@ -6,6 +6,7 @@ import typing
 from collections.abc import Sequence
 from enum import Enum
 
+from hvdprof.model.job_losses import LossCost
 from hvdprof.model.notes import Note
 from hvdprof.model.run import FailedSegment, Verdict
 from hvdprof.model.schema import Table
@@ -58,8 +59,8 @@ def json_schema() -> JsonObject:
 def _run_analysis() -> JsonObject:
     skipped = _properties(Skipped)
     skipped["np"] = skipped.pop("size")
-    verdict = _properties(Verdict, without=("parts",)) | {"caveat": _TEXT}
-    stop: JsonValue = {"anyOf": [_fields(Stop), {"type": "null"}]}
+    verdict = _properties(Verdict, without=("parts", "loss_cost"))
+    verdict |= {"loss_cost": _or_null(LossCost), "caveat": _TEXT}
     others = [table for table in TABLES if table.name not in KEYS_OF_THEIR_OWN]
     own = {table.name: _rows(table) for table in TABLES if table.name in KEYS_OF_THEIR_OWN}
     return _object(
@@ -79,7 +80,7 @@ def _run_analysis() -> JsonObject:
                     "folder": _TEXT,
                     "name": _TEXT,
                     "created_at": _TEXT,
-                    "stop": stop,
+                    "stop": _or_null(Stop),
                     "versions": _by_name(_TEXT),
                 }
             ),
@@ -139,6 +140,10 @@ def _row(table: Table) -> JsonObject:
 
 def _fields(declared: type) -> JsonObject:
     return _object(_properties(declared))
+
+
+def _or_null(declared: type) -> JsonObject:
+    return {"anyOf": [_fields(declared), {"type": "null"}]}
 
 
 def _properties(declared: type, without: Sequence[str] = ()) -> JsonObject:
