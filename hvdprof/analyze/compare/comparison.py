@@ -12,6 +12,7 @@ from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compar
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
 from hvdprof.analyze.compare.gate import gate_results, margins_of
 from hvdprof.analyze.compare.line_changes import line_changes
+from hvdprof.analyze.compare.machine_changes import clock_reason, core_caveats
 from hvdprof.analyze.compare.moved_causes import moved_causes
 from hvdprof.analyze.compare.outcomes import overall
 from hvdprof.analyze.compare.setting_diffs import setting_diffs
@@ -117,6 +118,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
     rules = _with_level_of_looks(first, rules) if is_paired else rules
     diffs, whole = _differences(first, second, is_paired=is_paired)
     reasons = [_reason(pair, whole, rules) for pair in pairs]
+    machines = ((_label(one), one.machine, other.machine) for one, other in pairs)
     changes = [list(changes_of(*pair, is_paired=is_paired)) for pair in pairs]
     limits = Limits(
         margins_of(rules.conditions, rules.margin),
@@ -130,6 +132,11 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         [ComparisonOutcome(text) for text in cells.loc[cells["metric"] == metric.name, "outcome"]],
         _pooled_outcome(pooled, metric),
     )
+    carried = [
+        *core_caveats(machines, (first.name, second.name), rules),
+        *first.caveats,
+        *second.caveats,
+    ]
     alike = [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason]
     causes = moved_causes(
         (first.read_times, second.read_times),
@@ -145,7 +152,12 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         confidence=rules.confidence,
         sentence=comparison_sentence(outcome, metric, cells, pooled, causes),
         caveat=comparison_caveat(
-            outcome, metric, cells, whole, rules, carried=[*first.caveats, *second.caveats]
+            outcome,
+            metric,
+            cells,
+            whole,
+            rules,
+            carried=carried,
         ),
         cells=cells,
         pooled=pooled,
@@ -190,8 +202,11 @@ def _differences(
 
 
 def _reason(pair: tuple[SideCell, SideCell], whole: Sequence[str], rules: Rules) -> str:
-    own = cell_reason(*pair)
-    return "" if rules.is_forced else "; ".join([*whole, *([own] if own else [])])
+    if rules.is_forced:
+        return ""
+    first, second = pair
+    own = (cell_reason(first, second), clock_reason(first.machine, second.machine, rules))
+    return "; ".join([*whole, *filter(None, own)])
 
 
 def _deciding_metric(cells: pd.DataFrame) -> Metric:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.analyze.compare.machine_changes import machine_of_launches
 from hvdprof.analyze.scaling.learning import loss_curves
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, LogEstimate, Spread, spread
@@ -25,6 +26,7 @@ from hvdprof.model.results.comparison import (
     THROUGHPUT,
 )
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 CellKey = tuple[object, ...]
@@ -47,6 +49,7 @@ class SideCell:
         losses: The loss curves of its launches: samples seen and loss, by step.
         baseline: Name of the baseline of its efficiency; empty without one.
         repeat_of: The launches in its numbers with the repeat of each.
+        machine: What the machine did to its ranks, by measure (``machine_changes``).
     """
 
     key: CellKey
@@ -57,6 +60,7 @@ class SideCell:
     losses: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]] = ()
     baseline: str = ""
     repeat_of: Mapping[LaunchKey, int] = field(default_factory=dict)
+    machine: Mapping[str, Spread] = field(default_factory=dict)
 
     @property
     def name(self) -> tuple[str, int]:
@@ -107,10 +111,11 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
                 STEP_TIME_P95.name: _by_repeat(time, repeats, own_tails),
                 STARTUP.name: _by_repeat(time, repeats, startups),
             },
-            conditions=_conditions(time, segments),
+            conditions=_conditions(time, segments) | _cores(time, analysis.run.ranks),
             losses=[curves[launch] for launch in time.launches if launch in curves],
             baseline=str(row["baseline"]),
             repeat_of={launch: repeats[launch] for launch in time.launches},
+            machine=machine_of_launches(analysis.table(RANK_MACHINE.name), time.launches),
         )
     return found
 
@@ -253,6 +258,13 @@ def _conditions(time: CellTime, segments: pd.DataFrame) -> dict[str, object]:
         "more ranks than cores": time.oversubscribed,
         "pinned ranks": time.pinned,
     }
+
+
+def _cores(time: CellTime, ranks: pd.DataFrame) -> dict[str, object]:
+    """The cores that each rank may use, where they are known of all."""
+    own = ranks[ranks["pass_id"].isin([pass_id for pass_id, _ in time.launches])]
+    cores = own["num_affinity_cores"]
+    return {"cores per rank": _one_of(cores)} if len(own) and (cores > 0).all() else {}
 
 
 def _one_of(values: pd.Series) -> str:
