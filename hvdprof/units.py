@@ -197,6 +197,18 @@ def money(amount: float) -> str:
     return f"{amount:,.2f}" if abs(amount) >= 1 else _two_digits(amount)
 
 
+def flops(number: float, low: float = math.nan, high: float = math.nan, *, per: str = "") -> str:
+    """FLOPs, or FLOPs ``per`` something, with a prefix, ``(4.12e14, per="/s") -> '412 TFLOP/s'``.
+
+    With the ends of an interval as ``rate_interval`` shows them.
+    """
+    if math.isnan(number):
+        return MISSING
+    prefixes = {1e15: "P", 1e12: "T", 1e9: "G", 1e6: "M"}
+    scale = next((one for one in prefixes if number >= one), 1e6)
+    return f"{rate_interval(number / scale, low / scale, high / scale)} {prefixes[scale]}FLOP{per}"
+
+
 def byte_size(size_bytes: float) -> str:
     """Bytes in decimal units as the field prints them, ``44_700_000 -> '44.7 MB'``."""
     if math.isnan(size_bytes):

@@ -28,10 +28,10 @@ from hvdprof.analyze.findings.run_rules import (
     watchdog_rules,
 )
 from hvdprof.analyze.lines.line_causes import line_tables
-from hvdprof.analyze.ranks.rank_machine import rank_machine
 from hvdprof.analyze.run_basis import (
     Basis,
     Step,
+    machine_frame,
     replays_frame,
     scaling_frames,
     waiting_frames,
@@ -204,10 +204,8 @@ STEPS: tuple[Step, ...] = (
     Step(
         "what did the machine do to each rank",
         (RANK_MACHINE,),
-        (*_WAITED, RANK_SAMPLES, DEVICE_SAMPLES),
-        lambda basis: rank_machine(
-            (basis.table(RANK_SAMPLES.name), basis.table(DEVICE_SAMPLES.name)), basis.recorded
-        ),
+        (*_WAITED, RANK_SAMPLES, DEVICE_SAMPLES, LAUNCHES),
+        machine_frame,
         (
             memory_rules.memory_grows,
             memory_rules.host_swaps,

@@ -11,6 +11,8 @@ from hvdprof.analyze.causes.transfer_split import transfer_splits
 from hvdprof.analyze.causes.waterfall import waterfall
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import Rule
+from hvdprof.analyze.ranks.flop_rates import whole_windows, with_flop_rates
+from hvdprof.analyze.ranks.rank_machine import rank_machine
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.scaling.efficiency import scaling
 from hvdprof.analyze.scaling.learning import Curves, final_losses, loss_curves
@@ -25,7 +27,8 @@ from hvdprof.analyze.verdict.traced_verdict import without_rates
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import EVENTS, WAITS
-from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
+from hvdprof.model.tables.sample_tables import DEVICE_SAMPLES, RANK_SAMPLES
+from hvdprof.model.tables.scaling_tables import LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,
@@ -107,6 +110,14 @@ def scaling_frames(basis: Basis) -> Mapping[str, pd.DataFrame]:
         SCALING.name: without_rates(run, by_cell) if has_traces(run.manifest) else by_cell,
         LOSSES.name: losses(measured.times, measured.facts),
     }
+
+
+def machine_frame(basis: Basis) -> pd.DataFrame:
+    """RANK_MACHINE, with the FLOP/s of ranks whose FLOPs were counted."""
+    devices = basis.table(DEVICE_SAMPLES.name)
+    samples = (basis.table(RANK_SAMPLES.name), whole_windows(devices))
+    measured = rank_machine(samples, basis.recorded)
+    return with_flop_rates(measured, devices, basis.table(LAUNCHES.name))
 
 
 def waiting_frames(basis: Basis) -> Mapping[str, pd.DataFrame]:

@@ -27,7 +27,7 @@ from hvdprof.collect.recorder_parts import (
 from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT, SegmentRecording
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.standing import Moment, Standing
-from hvdprof.collect.step_recording import StepRecording
+from hvdprof.collect.step_recording import StepCounter, StepRecording
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import StepMarks
 from hvdprof.collect.steps.step_profile import StepProfile
@@ -149,6 +149,11 @@ class Recorder(Guarded, Session):
         profile = StepProfile(path, first_step, self._report)
         self.at_end.append(profile.end)
         self._recording.profile = profile
+
+    def count_flops(self, counter: StepCounter) -> None:
+        """Let a counter see the begin and end of each step."""
+        self.at_end.append(counter.end)
+        self._recording.flops = counter
 
     def report_problem(self, message: str) -> None:
         """Report what failed beside the recording; for any thread.

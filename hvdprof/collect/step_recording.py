@@ -6,6 +6,7 @@ Tested by tests/collect/test_recorder.py.
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from hvdprof.collect.engines.watch_list import WatchList
 from hvdprof.collect.steps.line_writer import LineWriter
@@ -25,10 +26,21 @@ def _windows(file: LineWriter, report: Callable[[str], None]) -> WindowWriter:
     return WindowWriter(file, report, WindowPace(file.path.parent))
 
 
+class StepCounter(Protocol):
+    """Sees the begin and end of each step, in the thread that trains; raises nothing."""
+
+    def begin(self, step: int, *, is_warmup: bool) -> None:
+        """A step begins."""
+
+    def end(self) -> None:
+        """It ends."""
+
+
 class StepRecording:
     """Opens, closes and numbers the steps of a segment; ``thread`` is the one that trains.
 
-    ``profile`` records some of them with torch.profiler, where that was asked for.
+    ``profile`` records some of them with torch.profiler, ``flops`` counts the FLOPs of one, where
+    that was asked for.
 
     Args:
         file: Takes their lines.
@@ -60,6 +72,7 @@ class StepRecording:
         self._warmup = False
         self._is_full_reported = False
         self.profile: StepProfile | None = None
+        self.flops: StepCounter | None = None
         self._is_profiled = False
 
     @property
@@ -92,6 +105,8 @@ class StepRecording:
         """Open a step."""
         self.thread = threading.get_ident()
         self.watches.begin_step()
+        if self.flops is not None:
+            self.flops.begin(self.number, is_warmup=self._warmup)
         self.marks.open(self._source.begin_step())
         # What the profiler takes to start and to stop is a part of steps that do not count.
         self._is_profiled = self.profile is not None and self.profile.begins(self.number)
@@ -107,6 +122,8 @@ class StepRecording:
             OSError: The recorder file took no more.
             Exception: The exception of a hook.
         """
+        if self.flops is not None:
+            self.flops.end()
         self._raise_failure()
         marks = self.marks
         if marks.is_overfull:

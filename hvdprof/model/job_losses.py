@@ -35,7 +35,7 @@ class LossCost:
         loss_per_hour: The loss per hour.
         loss_per_hour_low: Lower end of its 95 % interval; NaN where unknown, as the upper one.
         loss_per_hour_high: Upper end.
-        sentence: ``The largest loss costs 4.1 ± 0.2 of 12.30 per hour (6 GPUs).``
+        sentence: ``The largest loss costs 4.1 ± 0.2 of 12.30 per hour (6 GPUs)``
     """
 
     price: float

@@ -41,6 +41,9 @@ int nvmlDeviceGetClockInfo(void *d, u kind, u *v) {
   return bad(d) ? 2 : one(kind == 1 ? "sm" : kind == 2 ? "memory" : "?", v);
 }
 int nvmlDeviceGetPowerUsage(void *d, u *v) { return bad(d) ? 2 : one("power", v); }
+int nvmlDeviceGetTotalEnergyConsumption(void *d, ull *v) {
+  return bad(d) ? 2 : wide("energy", v);
+}
 int nvmlDeviceGetEnforcedPowerLimit(void *d, u *v) { return bad(d) ? 2 : one("limit", v); }
 int nvmlDeviceGetTemperature(void *d, u s, u *v) { return bad(d) || s ? 2 : one("heat", v); }
 int nvmlDeviceGetCurrPcieLinkGeneration(void *d, u *v) { return bad(d) ? 2 : one("gen", v); }

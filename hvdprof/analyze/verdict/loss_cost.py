@@ -74,16 +74,16 @@ def with_price(
     cost = LossCost(price, kind, num_devices, total, loss, low, high)
     text = (
         f"The largest loss costs {units.rate_interval(loss, low, high)} of "
-        f"{units.money(total)} per hour ({units.counted(num_devices, kind)})."
+        f"{units.money(total)} per hour ({units.counted(num_devices, kind)})"
     )
-    sentence = f"{answer.sentence} {text}"
+    sentence = f"{answer.sentence} {text}."
     return replace(answer, sentence=sentence, loss_cost=replace(cost, sentence=text))
 
 
 def _shares(
     answer: Verdict, findings: pd.DataFrame, waterfall: pd.DataFrame
 ) -> Sequence[float] | None:
-    """The share of the job that the told loss takes, with its interval; None where none is told."""
+    """The share of the job of the named loss, with its interval; None where none is named."""
     if not answer.biggest_loss:
         return None
     losses = job_losses(findings, answer.model, answer.np, answer.engine)
@@ -108,10 +108,10 @@ def _devices(run: Run, answer: Verdict) -> tuple[int, str]:
     passes = own["pass_id"].astype(str).tolist()
     rows = ranks[(ranks["pass_id"].astype(str).isin(passes[:1])).to_numpy(dtype=bool)]
     devices = rows["device"].astype(str)
-    if not len(rows) or not devices.str.startswith("cuda").all():
+    if not len(rows) or devices.isin(("cpu", "")).any():
         return answer.np, "rank"
     known = set(zip(rows["hostname"].astype(str), rows["gpu"].astype(str), strict=True))
     if all(gpu for _, gpu in known):
         return len(known), "GPU"
-    # Ranks that share GPUs, nobody knows how many.
+    # Ranks share GPUs, and the number of these is unknown.
     return (0 if own["oversubscribed"].any() else answer.np), "GPU"

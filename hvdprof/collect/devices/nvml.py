@@ -25,6 +25,7 @@ _NUMBERS: dict[str, tuple[str, tuple[int, ...], float]] = {
     names.SM_CLOCK: ("ClockInfo", (_SM,), 1e6),
     "memory_clock": ("ClockInfo", (_MEMORY,), 1e6),
     "power": ("PowerUsage", (), 1e-3),
+    names.ENERGY: ("TotalEnergyConsumption", (), 1e-3),
     "power_limit": ("EnforcedPowerLimit", (), 1e-3),
     "temperature": ("Temperature", (0,), 1.0),
     "pcie_generation": ("CurrPcieLinkGeneration", (), 1.0),

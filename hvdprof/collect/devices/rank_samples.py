@@ -13,12 +13,14 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from hvdprof.collect.devices import step_flops
 from hvdprof.collect.devices.host_source import HostSource
 from hvdprof.collect.devices.input_source import BATCH_WAITS
 from hvdprof.collect.devices.nvml import NvmlError, NvmlGpu
 from hvdprof.collect.devices.process_source import ProcessSource
 from hvdprof.collect.devices.sample_window import SampleWindow
 from hvdprof.collect.devices.source import Source, Values
+from hvdprof.collect.devices.step_flops import StepFlops
 from hvdprof.collect.devices.torch_device import TorchDevice, TorchMemory
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.identity import Identity
@@ -51,6 +53,9 @@ def sample_machine(
         sources: list[Source] = [ProcessSource(), BATCH_WAITS]
         if device.startswith("cuda"):
             sources += [TorchMemory(gpu), GpuSource(gpu)]
+        if step_flops.is_asked():
+            recorder.count_flops(counter := StepFlops(gpu, recorder.report_problem))
+            sources.append(counter)
         if identity.local_rank == 0:
             sources.append(HostSource())
         file = LineWriter(folder / PassPaths(folder.parent).samples_file(identity.rank).name)

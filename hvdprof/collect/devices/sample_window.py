@@ -36,6 +36,9 @@ class SampleWindow:
         if passed_s < SHORTEST_GAP_S:
             return
         values = self._source.read()
+        if not self._values:
+            # A source may have no values for a while.
+            self._start_ns = self._before_ns
         for name, value in values.items():
             if not MEASURES[name].is_count:
                 self._values.setdefault(name, []).append(value)

@@ -17,6 +17,7 @@ from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
 from hvdprof.rundir.recording.line_format import LINES_HZ
+from hvdprof.rundir.recording.sample_format import FLOPS
 from hvdprof.rundir.recording.window_line import LIGHT
 
 PASS_MARK = "HVDPROF_PASS_MARK"
@@ -127,6 +128,8 @@ def pass_environment(
     if settings.options.light and record.mode == Mode.THROUGHPUT:
         variables[LIGHT] = "1"
     variables[LINES_HZ] = "0" if settings.options.no_lines else f"{settings.options.lines_hz:g}"
+    if settings.options.flops and record.mode == Mode.THROUGHPUT:
+        variables[FLOPS] = "1"
     stall_warn_s = settings.options.stall_warn_s
     if stall_warn_s and (record.size > 1 or record.session is not None):
         variables[STALL_WARN] = str(stall_warn_s)

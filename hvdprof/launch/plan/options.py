@@ -219,6 +219,13 @@ class MeasureOptions(RankOptions):
         highest=MOST_HZ,
     )
     no_lines: bool = option(False, "Sample no lines of code.", "--no-lines", panel=MEASUREMENT)
+    flops: bool = option(
+        False,
+        "Count the FLOPs of the second warm-up step with torch's FlopCounterMode, which makes it "
+        "slow: TFLOP/s per rank, and MFU of known GPUs.",
+        "--flops",
+        panel=MEASUREMENT,
+    )
     name: str | None = option(
         None, "A name for the run; the script's when not given.", "--name", panel=OUTPUT
     )
@@ -249,6 +256,12 @@ def check_options(options: object) -> None:
             raise UsageError(
                 f"--stall-kill {kill_s:g} is not after --stall-warn {warn_s:g}.",
                 hint="A stall is reported first and ends the launch later.",
+            )
+        num_warmup = options.num_warmup_batches
+        if options.flops and num_warmup is not None and num_warmup < 2:
+            raise UsageError(
+                f"--flops counts the second warm-up step; --num-warmup-batches is {num_warmup}.",
+                hint="Give at least 2.",
             )
         if options.wait_for_idle is not None:
             limit_s = parse_duration("--wait-for-quiet", options.wait_for_idle)

@@ -47,8 +47,13 @@ RANK_MACHINE = Table(
         _MEASURE,
         Column("windows", "int32", "windows", "Windows of the rank during its steady steps."),
         Column("mean", "float64", "of measure", "Mean over these windows."),
-        Column("low", "float64", "of measure", "Lowest sample in them."),
-        Column("high", "float64", "of measure", "Highest sample in them."),
+        Column(
+            "low",
+            "float64",
+            "of measure",
+            "Lowest sample; of `flop_rate`, `mfu` 95 % interval.",
+        ),
+        Column("high", "float64", "of measure", "Highest sample in them; likewise."),
         Column(
             "others", "float64", "of measure", "Mean of the other ranks in them; NaN of one rank."
         ),

@@ -55,7 +55,7 @@ def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
     if (finding := main_finding(analysis)) is not None:
         parts.append(finding_texts(finding).cost)
     if analysis.verdict.loss_cost is not None:
-        parts.append(analysis.verdict.loss_cost.sentence.removesuffix("."))
+        parts.append(analysis.verdict.loss_cost.sentence)
     if not lead and (place := _line(analysis)):
         parts.append(f"At {place}")
     known = efficiency if efficiency.value != units.MISSING else throughput

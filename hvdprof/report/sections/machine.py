@@ -9,6 +9,7 @@ from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
+from hvdprof.report.sections.machine_work import work_sentences
 from hvdprof.report.sections.section import Head, Section
 from hvdprof.rundir.recording import sample_format as names
 
@@ -22,6 +23,8 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "GPU\nutilisation": (names.UTILISATION,),
     "GPU memory\nreserved": (names.TORCH_RESERVED,),
     "XID": (names.XID,),
+    "FLOP/s": (names.FLOP_RATE,),
+    "MFU": (names.MFU,),
 }
 """Heads with the measures of RANK_MACHINE below them; without samples of one there is no column."""
 
@@ -47,6 +50,7 @@ def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
         if measure in table and (measure not in _RARE or table[measure].any())
     }
     sentences = [*(_limits(own, rank) for rank in ranks), *_hosts(analysis, pass_id)]
+    sentences += work_sentences(analysis, own)
     if left_out := len(table) - len(ranks):
         sentences.append(f"{units.counted(left_out, 'rank')} with a core more often not shown.")
     return (
@@ -87,6 +91,8 @@ def _shown(measure: str, value: float) -> str:
             return units.byte_size(value)
         case "Hz":
             return f"{value / 1e6:.0f} MHz"
+        case "FLOP/s":
+            return units.flops(value, per="/s")
         case "number":
             return f"{value:.0f}"
     return f"{value:.2g}"

@@ -15,6 +15,9 @@ from hvdprof.rundir.recording.window_line import Key
 SAMPLES_HZ = "HVDPROF_SAMPLES"
 """Environment variable of the ranks: samples of the machine per second, 0 for none."""
 
+FLOPS = "HVDPROF_FLOPS"
+"""Environment variable of the ranks: 1 where FLOPs of a warm-up step are counted."""
+
 USUAL_HZ, MOST_HZ = 1.0, 10.0
 
 RANK, HOST, DEVICE = "rank", "host", "device"
@@ -33,6 +36,13 @@ SWAP_IN, SWAP_OUT, AVAILABLE = "swap_in", "swap_out", "memory_available"
 BUSY, STEAL = "busy", "steal"
 SM_CLOCK, UTILISATION = "sm_clock", "utilisation"
 XID, REMOTE = "xid", "remote_cores"
+ENERGY = "energy"
+OTHER = "other"
+PRECISIONS = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", OTHER)
+FLOP = {name: f"flop_{name}" for name in PRECISIONS}
+"""The measures of FLOPs per step, by the precision of the operations."""
+
+FLOP_RATE, MFU = "flop_rate", "mfu"
 LIMITS = (
     *("limited_idle", "limited_setting", "limited_power", "limited_slowdown", "limited_sync"),
     *("limited_heat", "limited_hw_heat", "limited_power_brake", "limited_display"),
@@ -121,6 +131,7 @@ MEASURES: dict[str, Measure] = {
     "memory_clock": Measure(DEVICE, "Hz", "clock of the memory", title="memory clock"),
     UTILISATION: Measure(DEVICE, "", "time with a kernel running", title="GPU utilisation"),
     "power": Measure(DEVICE, "W", "power drawn", title="power"),
+    ENERGY: Measure(DEVICE, "W", "energy counter of the GPU: mean power", True, "mean power"),
     "power_limit": Measure(DEVICE, "W", "enforced power limit", title="power limit"),
     "temperature": Measure(DEVICE, "°C", "temperature of the GPU", title="temperature"),
     "pcie_generation": Measure(DEVICE, "generation", "current PCIe generation", title="PCIe gen"),
@@ -135,6 +146,9 @@ MEASURES: dict[str, Measure] = {
         "1 where the rank has no core on the NUMA node of its GPU",
         title="cores on another NUMA node than its GPU",
     ),
+    **{FLOP[name]: Measure(DEVICE, "FLOP", f"FLOPs of one step in {name}") for name in PRECISIONS},
+    FLOP_RATE: Measure(DEVICE, "FLOP/s", "FLOPs per step divided by the mean step time"),
+    MFU: Measure(DEVICE, "", "share of the dense peak of the GPU in these precisions (MFU)"),
     "limited_idle": Measure(DEVICE, "", "clock lowered: nothing runs"),
     "limited_setting": Measure(
         DEVICE, "", "clock limited by applications clocks", title="clock limited by a setting"

@@ -1,4 +1,4 @@
-"""The price of a GPU or rank: whose it is, and what the loss that the verdict tells costs."""
+"""The price of a GPU or rank: whose it is, and what the loss that the verdict names costs."""
 
 import json
 from dataclasses import replace
@@ -58,16 +58,16 @@ def test_the_interval_of_the_loss_becomes_that_of_the_money_in_every_format(run)
     assert cost.loss_per_hour == pytest.approx(5 * row["share"])
     assert cost.loss_per_hour_low == pytest.approx(5 * row["share_low"])
     assert cost.loss_per_hour_high == pytest.approx(5 * row["share_high"])
-    assert cost.sentence.endswith(" of 5.00 per hour (2 ranks).")
+    assert cost.sentence.endswith(" of 5.00 per hour (2 ranks)")
     assert " ± " in cost.sentence
-    assert verdict.sentence.endswith(cost.sentence)
-    assert cost.sentence.removesuffix(".") in verdict_band(analysis, verdict_cell(analysis)).cost
+    assert verdict.sentence.endswith(f"{cost.sentence}.")
+    assert cost.sentence in verdict_band(analysis, verdict_cell(analysis)).cost
     of_json = json.loads(json.dumps(json_object(analysis)))["verdict"]["loss_cost"]
     assert of_json["loss_per_hour_low"] == pytest.approx(5 * row["share_low"])
     assert analysis.summary()["loss_cost_per_hour"] == cost.loss_per_hour
 
 
-def test_without_a_price_or_a_told_loss_there_is_no_money(run):
+def test_without_a_price_or_a_named_loss_there_is_no_money(run):
     known = analyze_run(run)
     tables = known.findings, known.table(WATERFALL.name)
     assert known.verdict.loss_cost is None
@@ -89,9 +89,9 @@ def test_ranks_that_share_a_gpu_pay_for_it_once(run):
         )
         return priced.loss_cost
 
-    assert cost(device="cuda:0", gpu="GPU-1").sentence.endswith(" of 3.00 per hour (1 GPU).")
+    assert cost(device="cuda:0", gpu="GPU-1").sentence.endswith(" of 3.00 per hour (1 GPU)")
     # Without their UUIDs each rank has one, as they are not more than the GPUs.
-    assert cost(device="cuda:0", gpu="").sentence.endswith(" of 6.00 per hour (2 GPUs).")
+    assert cost(device="cuda:0", gpu="").sentence.endswith(" of 6.00 per hour (2 GPUs)")
 
 
 def test_a_loss_of_the_steps_is_a_smaller_part_of_a_job_with_evaluations(run):
@@ -109,7 +109,7 @@ def test_a_loss_of_the_steps_is_a_smaller_part_of_a_job_with_evaluations(run):
     assert priced.loss_cost.loss_per_hour == pytest.approx(5 * answer.biggest_loss_share / 2)
 
 
-def test_the_option_is_kept_in_the_run_and_small_amounts_keep_two_digits():
+def test_the_option_is_part_of_the_run_and_small_amounts_have_two_digits():
     for kind in (RunOptions, FunctionOptions):
         assert kind(price=2.5).price == 2.5
     assert units.money(1234.5) == "1,234.50"
