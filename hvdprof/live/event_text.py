@@ -115,7 +115,8 @@ def rank_ended(ranks: Sequence[int], lasted_s: float) -> str:
 def long_pause(what: str, length_ns: float, usual_ns: float) -> str:
     """An evaluation or a checkpoint that took longer than those before it."""
     length, usual, more = (
-        units.duration(one / 1e9) for one in (length_ns, usual_ns, length_ns - usual_ns)
+        units.duration(one / 1e9) if one >= 1e9 else units.milliseconds(one, 2)
+        for one in (length_ns, usual_ns, length_ns - usual_ns)
     )
     return f"{what} took {length}, {more} longer than usual ({usual}, the median of those before)."
 
@@ -131,8 +132,11 @@ def sampled(rank: int, found: MostSampled, files: Sequence[str]) -> str:
     where = phase_name(found.phase) or "in all phases"
     share = units.two_digit_percent(found.share)
     place = f"{found.place} has {share}" if found.place else "no line of the script stands out"
+    whom = f"rank {rank} {where}"
+    if found.workers:
+        whom = f"{units.counted(found.workers, 'worker')} of rank {rank}"
     return (
-        f"Of {units.counted(found.number, 'sample')} of rank {rank} {where}, in "
+        f"Of {units.counted(found.number, 'sample')} of {whom}, in "
         f"{units.duration(found.span_s)}, {place}. Files: {', '.join(files)}."
     )
 

@@ -113,10 +113,11 @@ class OnDemand:
         """
         for number, waiting in list(self._waiting.items()):
             event = replace(waiting.event, time_s=wall_s)
-            if not waiting.is_sampled and (sampled := self._sampled(event)) is not None:
+            is_last = is_over or now_s >= waiting.until_s
+            sampled = None if waiting.is_sampled else self._sampled(event, is_last=is_last)
+            if sampled is not None:
                 waiting.is_sampled = True
                 yield sampled
-            is_last = is_over or now_s >= waiting.until_s
             traces = sorted(path.name for path in self._folder.glob(f"event-{number}-*{TRACE}"))
             if not waiting.is_profiled and (len(traces) > 1 or (traces and is_last)):
                 waiting.is_profiled = True
@@ -136,15 +137,17 @@ class OnDemand:
             found |= {(path.parent, one.event) for one in asked}
         return found
 
-    def _sampled(self, event: Event) -> Event | None:
-        paths = [
-            answer_file(self._folder, event.number, event.ranks[0], one)
-            for one in (SAMPLES, STACKS)
-        ]
-        found = most_sampled(paths[0], event.phase)
+    def _sampled(self, event: Event, *, is_last: bool) -> Event | None:
+        path = answer_file(self._folder, event.number, event.ranks[0], SAMPLES)
+        workers = sorted(path.parent.glob(f"{path.stem}-worker-*{SAMPLES}"))
+        found = most_sampled(path, event.phase, workers)
+        if found is None and is_last:
+            # A worker may have been killed meanwhile.
+            workers, found = [], most_sampled(path, event.phase)
         if found is None:
             return None
-        files = tuple(path.name for path in paths if path.exists())
+        paths = [one.with_suffix(end) for one in (path, *workers) for end in (SAMPLES, STACKS)]
+        files = tuple(one.name for one in paths if one.exists())
         text = event_text.sampled(event.ranks[0], found, files)
         return replace(
             event,

@@ -1,7 +1,7 @@
 """The line of code of a named rank that its samples show more often than those of another rank."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -48,7 +48,8 @@ class MostSampled:
     """The line that most samples of a phase show, and its share of their ``number``.
 
     ``phase`` is empty where too few fell into the phase, and all samples count; ``place`` is empty
-    where no line of the script is seen. ``span_s`` is the time of the samples.
+    where no line of the script is seen. ``span_s`` is the time of the samples, ``workers`` the
+    number of workers that took them, 0 for the rank itself.
     """
 
     place: str
@@ -56,14 +57,16 @@ class MostSampled:
     number: int
     phase: str
     span_s: float
+    workers: int = 0
 
 
-def most_sampled(path: Path, phase: str) -> MostSampled | None:
+def most_sampled(path: Path, phase: str, workers: Sequence[Path] = ()) -> MostSampled | None:
     """What a rank has answered, from the file of it; None before that is whole.
 
     Args:
         path: The file.
         phase: The phase in which the rank is late.
+        workers: Those of its workers. In ``data`` the rank itself only waits for them.
     """
     # While it runs, a rank does not know this one: it is what lies before an update is made.
     seen_as = OUTSIDE_PHASES if phase == BEFORE_UPDATE_PHASE else phase
@@ -72,10 +75,18 @@ def most_sampled(path: Path, phase: str) -> MostSampled | None:
         phase, found = "", _samples([path], "")
     if not found.span_s:
         return None
+    span_s, num_workers = found.span_s, 0
+    of_workers = [_samples([one], "") for one in workers if phase == "data"]
+    if of_workers:
+        if not all(one.span_s for one in of_workers):
+            # They look for what is asked in the same two seconds, and take as long.
+            return None
+        num_workers = len(of_workers)
+        found = _samples(workers, "")
     (place, number), *_ = [*found.counts.most_common(1), (("", 0, ""), 0)]
-    number_of_all = max(found.number, 1)
     name = _name(place) if place[0] else ""
-    return MostSampled(name, number / number_of_all, found.number, phase, found.span_s)
+    share = number / max(found.number, 1)
+    return MostSampled(name, share, found.number, phase, span_s, num_workers)
 
 
 @dataclass(slots=True)

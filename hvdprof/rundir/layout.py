@@ -34,9 +34,15 @@ def is_of_watcher(path: Path) -> bool:
     return path == watched_mark(path.parent) or path.match(REQUESTS)
 
 
-def answer_file(recorder_folder: Path, event: int, rank: int, ending: str) -> Path:
-    """What a rank was asked for on an event: one of ``ANSWERS``."""
-    return recorder_folder / f"event-{event}-rank-{rank}{ending}"
+def answer_file(
+    recorder_folder: Path, event: int, rank: int, ending: str, *, worker: int | None = None
+) -> Path:
+    """What a rank, or a worker of it, was asked for on an event: one of ``ANSWERS``."""
+    return recorder_folder / f"event-{event}-rank-{rank}{_of_worker(worker)}{ending}"
+
+
+def _of_worker(number: int | None) -> str:
+    return "" if number is None else f"-worker-{number}"
 
 
 def session_id(pass_id: str, number: int) -> str:
@@ -139,8 +145,7 @@ class PassPaths:
 
     def lines_file(self, rank: int, *, worker: int | None = None) -> Path:
         """Sampled lines of a rank, or of one of its workers at a time, from 0."""
-        of_worker = "" if worker is None else f"-worker-{worker}"
-        return self.recorder_folder / f"lines-{rank}{of_worker}.jsonl"
+        return self.recorder_folder / f"lines-{rank}{_of_worker(worker)}.jsonl"
 
     def lines_files(self, rank: int) -> list[Path]:
         """The files of sampled lines of a rank and its workers that exist."""

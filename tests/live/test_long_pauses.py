@@ -105,9 +105,10 @@ def _looks(tmp_path, *lines, now=(0.0, 30.0)):
     return [event for _ in now for event in watcher.look().events]
 
 
-def test_a_long_checkpoint_is_an_event_of_its_rank_all_its_calls_together(tmp_path):
+@pytest.mark.parametrize("name", ["torch.save", "torch.distributed.checkpoint.async_save"])
+def test_a_long_checkpoint_is_an_event_of_its_rank_all_its_calls_together(tmp_path, name):
     saved = [
-        _call(100 * number + part, length / 2, 50 * number)
+        _call(100 * number + part, length / 2, 50 * number, name=name)
         for number, length in enumerate((4, 4, 4, 16))
         for part in (0, 20)
     ]
@@ -128,6 +129,17 @@ def test_the_last_checkpoint_waits_until_it_is_whole(tmp_path):
     saved = [_call(100 * number, length, number) for number, length in enumerate((4, 4, 4, 16))]
     assert _looks(tmp_path / "short", *saved, now=(0.0, 6.0)) == []
     assert len(_looks(tmp_path / "long", *saved, now=(0.0, 16.0))) == 1
+
+
+def test_a_usual_checkpoint_below_a_second_has_its_milliseconds(tmp_path):
+    saved = [
+        _call(100 * number, length, number) for number, length in enumerate((0.09,) * 3 + (2, 1))
+    ]
+    (event,) = _looks(tmp_path, *saved)
+    assert event.text == (
+        "A checkpoint of rank 0 took 2 s, 2 s longer than usual (90 ms, the median of those "
+        "before)."
+    )
 
 
 def test_other_calls_and_damaged_lines_are_none(tmp_path):

@@ -41,20 +41,22 @@ class Watch:
         path = request_file(self.folder, rank)
         return read_requests(path) if path.exists() else []
 
-    def answer(self, event=0, rank=1, phase="data", counts=((SLOW, 60), (OTHER, 40))):
+    def answer(self, event=0, rank=1, phase="data", counts=((SLOW, 60), (OTHER, 40)), worker=None):
         head = {"kind": "sampling", "rank": rank, "process": "main", "pid": 1, "hz": 100.0}
         number = sum(count for _, count in counts)
         line = {
             "kind": "lines",
             "start_ns": 0,
             "end_ns": 10 * S,
-            "phases": [[phase, number, 0, 0, 0], ["blocked", 500, 0, 0, 0]],
+            "phases": [[phase, number, 0, 0, 0], ["blocked", 500, 0, 0, 0]][
+                : 2 - (worker is not None)
+            ],
             "places": [[at + 1, *place, ""] for at, (place, _) in enumerate(counts)],
             "counts": [[0, at + 1, count] for at, (_, count) in enumerate(counts)],
         }
-        path = answer_file(self.folder, event, rank, SAMPLES)
+        path = answer_file(self.folder, event, rank, SAMPLES, worker=worker)
         path.write_text("".join(json.dumps(one) + "\n" for one in (head, line)))
-        answer_file(self.folder, event, rank, STACKS).write_text("Stacks at ...\n")
+        path.with_suffix(STACKS).write_text("Stacks at ...\n")
 
 
 def _states(events):
@@ -132,6 +134,32 @@ def test_what_the_samples_do_not_show_is_not_said(tmp_path, phase, counts, said)
     )
     (sampled,) = watch.see(2)
     assert said in sampled.text
+
+
+def test_in_data_the_line_is_that_of_the_workers_once_all_have_answered(tmp_path):
+    watch = Watch(tmp_path)
+    watch.see(60)
+    watch.answer(counts=((OTHER, 90), (SLOW, 10)))
+    answer_file(tmp_path, 0, 1, SAMPLES, worker=1).write_text('{"kind": "sampling"}\n')
+    assert watch.see(2) == []
+    for worker in (0, 1):
+        watch.answer(phase="outside", counts=((SLOW, 300), (OTHER, 100)), worker=worker)
+    (sampled,) = watch.see(2)
+    assert sampled.text.startswith(
+        "Of 800 samples of 2 workers of rank 1, in 10 s, crop.py:41 (crop) has 75 %. Files: "
+        "event-0-rank-1.jsonl, event-0-rank-1.stack, event-0-rank-1-worker-0.jsonl, "
+    )
+    assert (sampled.place, len(sampled.files)) == ("crop.py:41 (crop)", 6)
+
+
+def test_a_worker_that_is_gone_is_not_waited_for_for_ever(tmp_path):
+    watch = Watch(tmp_path)
+    watch.see(60)
+    watch.answer()
+    answer_file(tmp_path, 0, 1, SAMPLES, worker=0).write_text('{"kind": "sampling"}\n')
+    assert watch.see(60) == []
+    (sampled,) = watch.see(80)
+    assert sampled.text.startswith("Of 100 samples of rank 1 in data, ")
 
 
 def test_profiles_are_asked_of_the_named_rank_and_one_that_is_not_late(tmp_path):

@@ -2,17 +2,21 @@
 
 The sampling thread looks for requests. A thread of its own answers: it writes the stacks of all
 threads, samples the one that trains, and writes the stacks again. Each event is answered once.
+Data loader workers that are sampled do the same.
 
 Tested in ``tests/collect/lines/test_event_answers.py``.
 """
 
+import contextlib
 import faulthandler
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.lines.line_window import LineFile, LineWindow, sampling_line
 from hvdprof.collect.lines.places import Places
 from hvdprof.collect.lines.sampler import LineSampler, SampleTaker
@@ -21,7 +25,7 @@ from hvdprof.collect.standing import Moment
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.rundir.layout import SAMPLES, STACKS, TRACE, answer_file, request_file
 from hvdprof.rundir.rank_requests import Request, read_requests
-from hvdprof.rundir.recording.line_format import MAIN_PROCESS, OUTSIDE_PHASES
+from hvdprof.rundir.recording.line_format import MAIN_PROCESS, OUTSIDE_PHASES, WORKER_PROCESS
 from hvdprof.rundir.written_file import open_run_file
 
 HZ, LENGTH_S = 100.0, 10.0
@@ -88,7 +92,8 @@ class EventAnswers:
         folder: The folder of the recorder files.
         rank: The rank.
         moment: Says where the training is now.
-        profile: Called with a file and a step, from which on torch.profiler is to record.
+        profile: Called with a file and a step, from which on torch.profiler is to record; None
+            where no steps are trained.
         report: Called with a message where an answer fails.
         clock: Nanoseconds of the recorder.
     """
@@ -98,7 +103,7 @@ class EventAnswers:
         folder: Path,
         rank: int,
         moment: Callable[[], Moment],
-        profile: Callable[[Path, int], None],
+        profile: Callable[[Path, int], None] | None,
         report: Callable[[str], None],
         clock: Callable[[], int],
     ) -> None:
@@ -110,6 +115,7 @@ class EventAnswers:
         self._waiting: list[Request] = []
         self._answered: set[tuple[int, str]] = set()
         self._sampler: LineSampler | None = None
+        self._worker: int | None = None
 
     def look(self) -> None:
         """Begin to answer what is asked; for the sampling thread, raises nothing."""
@@ -129,7 +135,7 @@ class EventAnswers:
             # Of two watchers, one alone may want profiled steps.
             if request.samples and (self._sampler is None or not self._sampler.is_running):
                 self._once(request, _SAMPLES, self._sample)
-            if request.first_step >= 0:
+            if request.first_step >= 0 and self._profile is not None:
                 self._once(request, _STEPS, self._profile_steps)
 
     def close(self) -> None:
@@ -148,18 +154,41 @@ class EventAnswers:
             self._report(f"no {kind} for event {request.event}: {error}")
 
     def _answer(self, request: Request, ending: str) -> Path:
-        return answer_file(self._folder, request.event, self._rank, ending)
+        return answer_file(self._folder, request.event, self._rank, ending, worker=self._worker)
 
     def _profile_steps(self, request: Request) -> None:
-        if not self._answer(request, TRACE).exists():
+        if self._profile is not None and not self._answer(request, TRACE).exists():
             self._profile(self._answer(request, TRACE), request.first_step)
 
     def _sample(self, request: Request) -> None:
-        now_ns = self._clock()
+        now_ns, is_worker = self._clock(), self._worker is not None
+        if is_worker and self._answer(request, SAMPLES).exists():
+            # A worker before this one has had its number.
+            return
         writer = LineWriter(self._answer(request, SAMPLES))
-        writer.write(sampling_line(self._rank, MAIN_PROCESS, HZ, now_ns))
+        process = WORKER_PROCESS if is_worker else MAIN_PROCESS
+        writer.write(sampling_line(self._rank, process, HZ, now_ns))
         places = Places(UserCode(sys.modules.get("__main__")))
         file = LineFile(writer, places.names, now_ns, MOST_BYTES, 0)
         taker = EventSamples(file, self._answer(request, STACKS), self._moment, now_ns)
         self._sampler = LineSampler(places, taker, HZ, self._report, self._clock, LENGTH_S)
         self._sampler.start()
+
+
+class WorkerAnswers(EventAnswers):
+    """The same in a worker of a rank, which trains no steps.
+
+    Args:
+        folder: The folder of the recorder files.
+        rank: The rank.
+        worker: The number of the worker.
+    """
+
+    def __init__(self, folder: Path, rank: int, worker: int) -> None:
+        moment = Moment("", -1, "", threading.main_thread().ident or 0)
+        super().__init__(folder, rank, lambda: moment, None, print_problem, time.monotonic_ns)
+        self._worker = worker
+        with contextlib.suppress(OSError):
+            facts = self._path.stat()
+            # What was asked of workers before this one.
+            self._changed = facts.st_mtime_ns * (time.time() - facts.st_mtime > LENGTH_S)

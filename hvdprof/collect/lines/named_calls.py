@@ -34,7 +34,10 @@ MOST_CALLS = 256
 
 COLLECTION, RETRY = "garbage collection", "cudaMalloc retry"
 RECOMPILATION = "torch.compile recompilation"
-SAVING = (("torch", "save"), ("safetensors.torch", "save_file"))
+SAVING = (
+    *(("torch", "save"), ("safetensors.torch", "save_file")),
+    *(("torch.distributed.checkpoint", name) for name in ("save", "async_save")),
+)
 """Functions that write checkpoints: module and name."""
 
 _RETRIES_EVERY_NS = 2_000_000_000
@@ -71,12 +74,7 @@ class NamedCalls:
         _ACTIVE.append(self)
         gc.callbacks.append(self._collects)
         self._await_compiler()
-        for module, name in SAVING:
-            loaded = sys.modules.get(module)
-            function = getattr(loaded, name, None)
-            # Replaced once, for the life of the process.
-            if loaded is not None and function and not hasattr(function, "hvdprof_notes"):
-                replace_call(loaded, name, functools.partial(_noting, f"{module}.{name}"))
+        _replace_loaded()
 
     def remove(self) -> None:
         """Take note of no more; a second call does nothing."""
@@ -90,11 +88,20 @@ class NamedCalls:
         self._await_compiler()
         if self.clock() >= self._next_look_ns:
             self._next_look_ns = self.clock() + _RETRIES_EVERY_NS
+            _replace_loaded()
             self._look_for_retries()
         while self._over:
             yield self._over.popleft()
 
-    def note(self, name: str, start_ns: int, frame: FrameType | None, detail: str = "") -> None:
+    def note(
+        self,
+        name: str,
+        start_ns: int,
+        frame: FrameType | None,
+        detail: str = "",
+        *,
+        is_of_script: bool = False,
+    ) -> None:
         """Note a call that ends now.
 
         Args:
@@ -102,10 +109,14 @@ class NamedCalls:
             start_ns: When it began.
             frame: What called it.
             detail: What it was about.
+            is_of_script: Leave out what a library does in a thread of its own: an asynchronous
+                checkpoint is written beside the training.
         """
         now_ns = self.clock()
-        if now_ns - start_ns >= SHORTEST_NS and os.getpid() == self._pid:
-            line = user_line(frame, self._user_code)
+        if now_ns - start_ns < SHORTEST_NS or os.getpid() != self._pid:
+            return
+        line = user_line(frame, self._user_code)
+        if line[0] or not is_of_script or threading.get_ident() == self._moment().thread:
             self._add(name, start_ns, now_ns - start_ns, line, detail)
 
     def _add(
@@ -170,20 +181,34 @@ class NamedCalls:
 
 
 _ACTIVE: list[NamedCalls] = []
+_saving = threading.local()
+"""Of a thread: whether a checkpoint is being written; calls within that one are its parts."""
+
+
+def _replace_loaded() -> None:
+    """Note what writes checkpoints, in modules that are loaded; once in the life of a process."""
+    for module, name in SAVING:
+        loaded = sys.modules.get(module)
+        function = getattr(loaded, name, None)
+        if loaded is not None and function and not hasattr(function, "hvdprof_notes"):
+            replace_call(loaded, name, functools.partial(_noting, f"{module}.{name}"))
 
 
 def _noting(name: str, call: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(call)
     def noting(*args: P.args, **kwargs: P.kwargs) -> R:
         calls = _ACTIVE[-1] if _ACTIVE else None
-        if calls is None:
+        if calls is None or getattr(_saving, "is_on", False):
             return call(*args, **kwargs)
         start_ns = calls.clock()
+        _saving.is_on = True
         try:
             return call(*args, **kwargs)
         finally:
+            _saving.is_on = False
             with contextlib.suppress(Exception):
-                calls.note(name, start_ns, sys._getframe(1), _target(args, kwargs))
+                detail = _target(args, kwargs)
+                calls.note(name, start_ns, sys._getframe(1), detail, is_of_script=True)
 
     vars(noting)["hvdprof_notes"] = True
     return noting
@@ -191,5 +216,7 @@ def _noting(name: str, call: Callable[P, R]) -> Callable[P, R]:
 
 def _target(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
     """The name of the file that is written, where it is one: the last part alone."""
-    given = args[1] if len(args) > 1 else kwargs.get("f", kwargs.get("filename"))
+    names = ("f", "filename", "checkpoint_id")
+    named = next((kwargs[name] for name in names if name in kwargs), None)
+    given = args[1] if len(args) > 1 else named
     return PurePath(given).name if isinstance(given, str | PurePath) else ""

@@ -17,6 +17,7 @@ from zlib import crc32
 
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.identity import identity_from_environment
+from hvdprof.collect.lines.event_answers import WorkerAnswers
 from hvdprof.collect.lines.line_window import LineFile, LineWindow, sampling_line
 from hvdprof.collect.lines.places import Places
 from hvdprof.collect.lines.sampler import LineSampler, SampleTaker, asked_hz
@@ -58,10 +59,16 @@ PARENT = ParentRank()
 
 
 class WorkerSamples(SampleTaker):
-    """Sums up the samples of a worker, which knows no steps, over whiles."""
+    """Sums up the samples of a worker, which knows no steps, over whiles.
 
-    def __init__(self, file: LineFile, now_ns: int) -> None:
-        self._file = file
+    Args:
+        file: Takes the samples.
+        now_ns: The time.
+        answers: What the worker does where its rank is named.
+    """
+
+    def __init__(self, file: LineFile, now_ns: int, answers: WorkerAnswers | None = None) -> None:
+        self._file, self._answers = file, answers
         self._begin_ns = now_ns
         self._window = LineWindow("", -1, start_ns=now_ns)
 
@@ -71,6 +78,8 @@ class WorkerSamples(SampleTaker):
         Raises:
             OSError: The file took no more.
         """
+        if self._answers is not None:
+            self._answers.look()
         window = self._window
         window.sample(OUTSIDE_PHASES, place, gap_ns, late_ns)
         goal_ns = min(max((now_ns - self._begin_ns) // SHARE_OF_TIME, SHORTEST_NS), LONGEST_NS)
@@ -83,6 +92,8 @@ class WorkerSamples(SampleTaker):
         Raises:
             OSError: The file took no more.
         """
+        if self._answers is not None:
+            self._answers.close()
         if self._window.counts:
             self._write(now_ns)
         self._file.close()
@@ -125,7 +136,8 @@ def _sampler(folder: Path, rank: int, hz: float) -> LineSampler | None:
     if not file.has_room(now_ns):
         return None
     writer.write(sampling_line(rank, WORKER_PROCESS, hz, now_ns))
-    sampler = LineSampler(places, WorkerSamples(file, now_ns), hz)
+    answers = WorkerAnswers(folder, rank, number)
+    sampler = LineSampler(places, WorkerSamples(file, now_ns, answers), hz)
     sampler.start()
     return sampler
 

@@ -41,8 +41,8 @@ _HEAD = struct.Struct(">HIQI")
 """Bytes of the name and of the content, where it begins in the file, checksum of both."""
 
 _NAME = re.compile(
-    r"(?:rank|lines)-\d{1,7}(?:-worker-\d{1,4})?\.jsonl|"
-    r"event-\d{1,9}-rank-\d{1,7}(?:\.jsonl|\.stack|\.pt\.trace\.json\.gz)",
+    r"(?:rank|lines|samples)-\d{1,7}(?:-worker-\d{1,4})?\.jsonl|"
+    r"event-\d{1,9}-rank-\d{1,7}(?:-worker-\d{1,4})?(?:\.jsonl|\.stack|\.pt\.trace\.json\.gz)",
     re.ASCII,
 )
 _REQUESTS = re.compile(r"request-\d{1,7}\.json", re.ASCII)

@@ -112,8 +112,8 @@ NAMED_CALLS = Table(
             "name",
             "category",
             "",
-            "`garbage collection`, `torch.save`, `evaluation`, `torch.compile recompilation` or "
-            "`cudaMalloc retry`.",
+            "`garbage collection`, `torch.save`, `evaluation`, `torch.compile recompilation`, "
+            "`cudaMalloc retry` ...",
         ),
         Column("start_ns", "int64", "ns", "Start on rank 0's monotonic clock."),
         Column(

@@ -1,13 +1,14 @@
 """A rank that is asked samples itself faster for a while, writes its stacks, and does so once."""
 
 import json
+import os
 import threading
 import time
 
 import pytest
 
 from hvdprof.collect.lines import event_answers
-from hvdprof.collect.lines.event_answers import EventAnswers
+from hvdprof.collect.lines.event_answers import EventAnswers, WorkerAnswers
 from hvdprof.collect.standing import Moment
 from hvdprof.rundir.layout import request_file
 from hvdprof.rundir.rank_requests import Request, write_requests
@@ -144,6 +145,28 @@ def test_stacks_are_bounded(rank, monkeypatch):
     rank.look()
     rank.wait()
     assert (rank.folder / "event-0-rank-1.stack").stat().st_size < 2 * 200
+
+
+def test_a_worker_answers_with_samples_and_stacks_of_its_own_and_profiles_nothing(
+    rank, monkeypatch
+):
+    monkeypatch.setattr(event_answers, "print_problem", rank.problems.append)
+    rank.answers = WorkerAnswers(rank.folder, 1, 2)
+    rank.ask(Request(4, samples=True, first_step=9))
+    rank.look()
+    rank.wait()
+    names = ["event-4-rank-1-worker-2.jsonl", "event-4-rank-1-worker-2.stack"]
+    assert rank.names() == names
+    sampling, lines = map(json.loads, (rank.folder / names[0]).read_text().splitlines())
+    assert (sampling["process"], sampling["hz"], lines["kind"]) == ("worker", 100.0, "lines")
+    # The next worker of that number has nothing to add, and one that comes late was not asked.
+    rank.answers = WorkerAnswers(rank.folder, 1, 2)
+    rank.look()
+    old = time.time() - 60
+    os.utime(request_file(rank.folder, 1), (old, old))
+    rank.answers = WorkerAnswers(rank.folder, 1, 3)
+    rank.look()
+    assert (rank.names(), rank.profiled, rank.problems) == (names, [], [])
 
 
 def test_the_end_of_the_recording_ends_an_answer_with_what_there_is(rank, monkeypatch):

@@ -3,6 +3,7 @@
 import gc
 import importlib
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,8 @@ MS = 1_000_000
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[NamedCalls]:
     # A test before may have imported torch's compiler.
     monkeypatch.delitem(sys.modules, "torch._dynamo.callback", raising=False)
-    made = NamedCalls(lambda: Moment("main", 4, "forward", 1), UserCode())
+    moment = Moment("main", 4, "forward", threading.get_ident())
+    made = NamedCalls(lambda: moment, UserCode())
     made.hook()
     yield made
     made.remove()
@@ -153,3 +155,29 @@ def test_retries_of_the_allocator_are_noted(monkeypatch: pytest.MonkeyPatch) -> 
     assert call["detail"] == "3 in at most 2 s"
     now[0] = 5_000 * MS
     assert list(calls.over()) == []
+
+
+def test_a_checkpoint_of_a_module_that_is_loaded_later_is_one_call_with_its_parts(
+    calls: NamedCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, checkpoint = ModuleType("torch"), ModuleType("torch.distributed.checkpoint")
+    vars(parts)["save"] = lambda *_: time.sleep(0.003)
+
+    def save(state: object, *, checkpoint_id: str) -> None:
+        parts.save(state, "part")
+        beside = threading.Thread(target=parts.save, args=(state, "beside"))
+        beside.start()
+        beside.join()
+
+    vars(checkpoint)["save"] = save
+    for module in (parts, checkpoint):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    calls._next_look_ns = 0
+    list(calls.over())
+    checkpoint.save({}, checkpoint_id="/saved/step-40")
+    found = [call for call in calls.over() if call["name"] != COLLECTION]
+
+    assert [(call["name"], call["detail"]) for call in found] == [
+        ("torch.distributed.checkpoint.save", "step-40")
+    ]
+    assert found[0]["dur_ns"] >= 6 * MS

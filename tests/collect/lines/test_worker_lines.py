@@ -23,7 +23,8 @@ from hvdprof.collect.lines.worker_lines import (
     stop_worker,
 )
 from hvdprof.collect.steps.line_writer import LineWriter
-from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.layout import PassPaths, request_file
+from hvdprof.rundir.rank_requests import Request, write_requests
 from tests.builders.places import ROOT
 
 SCRIPT = """
@@ -164,6 +165,17 @@ def test_a_file_without_room_is_left_alone(tmp_path: Path, monkeypatch: pytest.M
     assert path.stat().st_size == size
     for held in module._held:
         held.close()
+
+
+def test_a_worker_answers_what_its_rank_is_asked(tmp_path: Path) -> None:
+    folder = PassPaths(tmp_path).recorder_folder
+    folder.mkdir()
+    write_requests(request_file(folder, 3), [Request(0, samples=True)])
+    ended = run(tmp_path, "spawn", "1", "1", "5")
+
+    assert ended.returncode == 0, ended.stderr
+    answered = lines_of(folder / "event-0-rank-3-worker-0.jsonl")
+    assert answered[0]["hz"] == 100
 
 
 def test_a_process_that_nobody_knows_as_a_rank_is_not_sampled(

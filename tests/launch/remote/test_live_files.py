@@ -17,6 +17,8 @@ PIECES = [
     Piece("rank-1.jsonl", 0, b'{"kind": "header"}\n'),
     Piece("", 0, b""),
     Piece("lines-1-worker-3.jsonl", 77, bytes(range(256))),
+    Piece("event-0-rank-1-worker-3.stack", 0, b"Stacks"),
+    Piece("samples-1.jsonl", 0, b"{"),
 ]
 
 
