@@ -23,12 +23,25 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.page_section import write_section
+from hvdprof import units
 from hvdprof.live.e_detector import EDetector, beyond_others
 from hvdprof.live.job_state import LATENESS
+from hvdprof.live.machine.memory_growth import MemoryGrowth
+from hvdprof.live.machine.sample_feed import Sampled
 from hvdprof.live.watcher import Watcher
+from hvdprof.rundir.recording.sample_format import RSS
 
 NOISE, CORRELATION, PLACEMENT, STALLS, STALL = 0.03, 0.6, 0.01, 0.01, 0.15
 ONSET, END, LENGTH = 100, 400, 500
+WINDOW_S, HOST_BYTES = 5, 64e9
+CLEAN = {
+    "noise": "noise of 0.2 %, waves of 2 % and 2 to 30 min",
+    "walk": "random walk, 3 MB per 5 s",
+    "sawtooth": "grows by 5 to 50 % and is freed, every 20 s to 1 h",
+    "evaluation": "20 to 80 % more in evaluations",
+    "cache": "a cache of 0.2 to 2 times the rest fills in 20 s to 1 h (exponential)",
+    "slow": "grows by 1 % per hour",
+}
 STEPS = 32
 
 
@@ -87,6 +100,81 @@ def delayed(seed: int, ranks: int, delay: float, draws: int) -> Delay:
             [at - END for at, rank, named in events if rank == 1 and not named and at >= END][:1]
         )
     return Delay(found.named, found.cleared, wrong)
+
+
+def clean_memory(rng: np.random.Generator, kind: str, windows: int) -> np.ndarray:
+    """Memory of a rank that does not grow for ever, bytes, in windows of five seconds."""
+    at_s = WINDOW_S * np.arange(windows)
+    base = rng.uniform(1, 8) * 1e9
+    noise = rng.normal(0, 3e6, windows)
+    if kind == "noise":
+        return base + 3 * noise + 0.02 * base * np.sin(at_s / rng.uniform(20, 300))
+    if kind == "walk":
+        return base + np.cumsum(noise)
+    if kind == "sawtooth":
+        period_s = rng.uniform(20, 3600)
+        return base * (1 + rng.uniform(0.05, 0.5) * (at_s / period_s % 1)) + noise
+    if kind == "evaluation":
+        is_on = at_s % rng.uniform(300, 1800) < rng.uniform(20, 120)
+        return base * (1 + rng.uniform(0.2, 0.8) * is_on) + noise
+    if kind == "cache":
+        filling_s = math.exp(rng.uniform(math.log(20), math.log(3600)))
+        return base + rng.uniform(0.2, 2) * base * (1 - np.exp(-at_s / filling_s)) + noise
+    return base * (1 + 0.01 * at_s / 3600) + noise
+
+
+def memory_events(levels: np.ndarray, room: float = HOST_BYTES) -> Iterator[tuple[float, bool]]:
+    """When memory was said to grow, or no longer to, s."""
+    growth = MemoryGrowth()
+    for window, level in enumerate(levels.tolist()):
+        begin_s = WINDOW_S * window
+        sampled = Sampled(0, "rank", begin_s, begin_s + WINDOW_S, {RSS: level})
+        left = room - (level - levels[0])
+        yield from ((begin_s, is_begin) for _, is_begin in growth.take(sampled, left))
+
+
+def false_growths(seed: int, kind: str, hours: int) -> int:
+    """How often clean memory was said to grow, a job of two hours at a time."""
+    rng = np.random.default_rng(seed)
+    number = 2 * 3600 // WINDOW_S
+    return sum(
+        is_begin
+        for _ in range(hours // 2)
+        for _, is_begin in memory_events(clean_memory(rng, kind, number))
+    )
+
+
+def leaking(seed: int, rate: float, draws: int) -> Delay:
+    """What is reported of a leak of some bytes per second, of two hours after half an hour."""
+    rng = np.random.default_rng(seed)
+    begin, end, number = (round(hours * 3600 / WINDOW_S) for hours in (0.5, 2.5, 3.5))
+    found = Delay([], [], 0)
+    for _ in range(draws):
+        grown = np.clip(np.arange(number) - begin, 0, end - begin) * WINDOW_S * rate
+        levels = rng.uniform(1, 8) * 1e9 + grown + rng.normal(0, 3e6, number)
+        events = list(memory_events(levels, HOST_BYTES))
+        after = [at_s - begin * WINDOW_S for at_s, is_begin in events if is_begin]
+        over = [at_s - end * WINDOW_S for at_s, is_begin in events if not is_begin]
+        found.named.extend(round(at_s) for at_s in after[:1])
+        found.cleared.extend(round(at_s) for at_s in over[-1:] if at_s >= 0)
+    return found
+
+
+def memory_text(hours: int, draws: int, seed: int) -> str:
+    """The tables of memory."""
+    lines = ["| memory of a rank | clean hours | names |", "|---|---|---|"]
+    for kind in CLEAN:
+        lines.append(f"| {CLEAN[kind]} | {hours} | {false_growths(seed, kind, hours)} |")
+        print(lines[-1], flush=True)
+    lines += ["", "| leak | named | after | cleared after |", "|---|---|---|---|"]
+    for rate in (0.2e6, 1e6, 10e6, 50e6):
+        found = leaking(seed, rate, draws)
+        lines.append(
+            f"| {units.byte_size(rate)} per s | {len(found.named)} of {draws} | "
+            f"{quantiles(found.named)} | {quantiles(found.cleared)} |"
+        )
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
 
 
 def write_job(folder: Path, ranks: int, windows: int) -> None:
@@ -181,7 +269,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=40, help="per delay")
     parser.add_argument("--seed", type=int, default=20261128)
     parser.add_argument("--write", type=Path, help="page to write the tables into")
+    parser.add_argument("--memory", action="store_true", help="the tables of memory alone")
     options = parser.parse_args()
+    memory = memory_text(options.hours, options.draws, options.seed)
+    if options.write is not None:
+        write_section(options.write, "memory", memory)
+    if options.memory:
+        return
     text = page_text(options.hours, options.draws, options.seed)
     if options.write is not None:
         write_section(options.write, "watch", text)

@@ -67,7 +67,7 @@ class Figure:
         return "/".join([self.metric.flat_name, *ends])
 
 
-_PREFIXES = {"rank": "rank_", "q": "q", "kind": "", "cause": ""}
+_PREFIXES = {"rank": "rank_", "q": "q", "kind": "", "cause": "", "memory": ""}
 _OF_RANK = ("rank", "host", "phase")
 
 STEP = Metric("hvdprof_last_step", "{step}", "Last step that all ranks have ended.")
@@ -109,6 +109,15 @@ EXPOSED = Metric(
 INPUT_WAIT = Metric(
     "hvdprof_input_wait_seconds", "s", "Time per step in the data phase, least of all ranks."
 )
+RANK_MEMORY = Metric(
+    "hvdprof_rank_memory_bytes",
+    "By",
+    "Memory of a rank: rss of its process, tensors on its GPU (torch_allocated).",
+    ("rank", "host", "memory"),
+)
+AVAILABLE_MEMORY = Metric(
+    "hvdprof_available_memory_bytes", "By", "Memory available on the host with least of it."
+)
 CAUSE_COST = Metric("hvdprof_cost_seconds", "s", "Cost per step by cause.", ("cause",))
 EVENTS = Metric("hvdprof_events_total", "{event}", "Events so far.", ("kind",), "counter", True)
 RUNNING = Metric("hvdprof_events_running", "{event}", "Events begun and not over.", ("kind",))
@@ -123,7 +132,8 @@ SEEN = Metric(
 METRICS = (
     *(STEP, RANKS, STEP_TIME, SAMPLES, FIRST_SAMPLES),
     *(LATENESS, LATENESS_QUANTILE, RANK_COST, RANK_NAMED),
-    *(COST_RATIO, EXPOSED, INPUT_WAIT, CAUSE_COST, EVENTS, RUNNING, OVER, SEEN),
+    *(COST_RATIO, EXPOSED, INPUT_WAIT, RANK_MEMORY, AVAILABLE_MEMORY),
+    *(CAUSE_COST, EVENTS, RUNNING, OVER, SEEN),
 )
 """Every name that a sink exports, in the order of the figures."""
 
@@ -167,6 +177,7 @@ def _of_job(snapshot: Snapshot) -> Iterator[_Row]:
     yield COST_RATIO, snapshot.lateness_cost_ratio, {}
     yield EXPOSED, snapshot.exposed_communication_ratio, {}
     yield INPUT_WAIT, snapshot.input_wait_s, {}
+    yield AVAILABLE_MEMORY, snapshot.available_bytes, {}
     yield OVER, snapshot.is_over, {}
     yield SEEN, snapshot.time_s, {}
 
@@ -179,6 +190,9 @@ def _of_ranks(snapshot: Snapshot) -> Iterator[_Row]:
         yield LATENESS, view.late_s, labels
         yield RANK_COST, view.cost_s, labels
         yield RANK_NAMED, view.is_named, labels
+        for kind, size in snapshot.memory_bytes.get(view.rank, {}).items():
+            named = {name: labels[name] for name in ("rank", "host")}
+            yield RANK_MEMORY, size, {**named, "memory": kind}
     ascending = sorted(view.late_s for view in snapshot.ranks if math.isfinite(view.late_s))
     if ascending:
         quantiles = {"0": ascending[0], "0.5": statistics.median(ascending), "1": ascending[-1]}
@@ -199,8 +213,18 @@ def _of_kinds(snapshot: Snapshot) -> Iterator[_Row]:
 def _shown(snapshot: Snapshot) -> list[RankView]:
     """The ranks with series of their own: every one of a small job, else those that differ."""
     is_small = len(snapshot.ranks) <= MOST_RANKS
-    shown = [view for view in snapshot.ranks if is_small or _differs(view, snapshot)]
-    shown.sort(key=lambda view: (not view.is_named, -abs(view.late_s)))
+    grows = {
+        rank
+        for event in snapshot.running
+        if event.kind == EventKind.MEMORY_GROWS
+        for rank in event.ranks
+    }
+    shown = [
+        view
+        for view in snapshot.ranks
+        if is_small or _differs(view, snapshot) or view.rank in grows
+    ]
+    shown.sort(key=lambda view: (not (view.is_named or view.rank in grows), -abs(view.late_s)))
     return sorted(shown[:MOST_RANKS], key=lambda view: view.rank)
 
 

@@ -1,5 +1,6 @@
 """What is known of a running job at one moment: the one thing that screens and sinks show."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -74,6 +75,8 @@ class Snapshot:
         input_wait_s: Least time of all ranks in the phase data; NaN where waits are unseen.
         costs_s: Cost per step by cause, for bars: ``straggler``, ``input``, ``communication`` ...
         ranks: Every rank that has recorded, by number.
+        memory_bytes: The latest memory of each rank, by ``rss`` and ``torch_allocated``.
+        available_bytes: Memory available on the host with least of it; NaN where unknown.
         events_total: Events so far, by kind.
         running: Events that have begun and are not over.
         is_over: Whether every rank has ended its recording.
@@ -91,6 +94,8 @@ class Snapshot:
     input_wait_s: float
     costs_s: Mapping[str, float] = field(default_factory=dict)
     ranks: Sequence[RankView] = ()
+    memory_bytes: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    available_bytes: float = math.nan
     events_total: Mapping[EventKind, int] = field(default_factory=dict)
     running: Sequence[Event] = ()
     is_over: bool = False

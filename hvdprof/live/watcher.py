@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from hvdprof.live.event_file import EventFile
@@ -11,6 +12,7 @@ from hvdprof.live.job_rows import SHOWN, mean
 from hvdprof.live.job_state import Change, JobState
 from hvdprof.live.job_windows import JobWindows
 from hvdprof.live.long_pauses import Checkpoints, Evaluations
+from hvdprof.live.machine.machine_watch import MachineWatch
 from hvdprof.live.on_demand import OnDemand
 from hvdprof.live.rank_feed import RankFeed
 from hvdprof.live.sampled_place import LATEST_NS, sampled_place
@@ -112,6 +114,7 @@ class _Launch:
         self._events = EventFile(files.events)
         self._evaluations = Evaluations()
         self._checkpoints = Checkpoints(files.folder)
+        self._machine = MachineWatch(files.folder)
         self._step = -1
         self._ended_s: dict[int, float] = {}
         self._is_first = True
@@ -141,6 +144,7 @@ class _Launch:
                 self._step = window.any_rank.last
                 changes += self._state.take(window)
                 changes += self._evaluations.take(window)
+                changes += self._machine.take(window, window.step_ns / 1e9)
         changes += self._checkpoints.look(self._feeds, now_s)
         if self._is_first and (is_over or self.has_ended):
             # No watcher has followed that job while it ran: its run must not say so.
@@ -157,10 +161,8 @@ class _Launch:
                 changes.append(change)
         changes += self._stalls.look()
         found = [self._taken(change, now_s, wall_s) for change in changes]
-        found += map(
-            self._events.follow,
-            self.on_demand.answers(now_s, wall_s, is_over=is_over or self.has_ended),
-        )
+        answers = self.on_demand.answers(now_s, wall_s, is_over=is_over or self.has_ended)
+        found += map(self._events.follow, chain(answers, self._machine.explained(wall_s)))
         return [event for event in found if event is not None]
 
     def _note_missing(self, now_s: float) -> None:
@@ -185,6 +187,7 @@ class _Launch:
         text = f"{change.text} Sampled there: {place}." if place else change.text
         event = self._events.take(replace(change, text=text), wall_s, place)
         begun = self._events.running_of(change)
+        self._machine.expect(change, begun)
         if is_named and begun is not None and self._events.keeps:
             self.on_demand.expect(begun, now_s)
             if event is not None and is_recent:
@@ -209,6 +212,7 @@ class _Launch:
                 is_any = True
                 self._windows.add(rank, windows)
                 self._state.hosts[rank] = feed.host
+        self._machine.look(self._feeds, now_s)
         return is_any
 
     def _place(self, change: Change, other: int) -> str:
@@ -258,6 +262,8 @@ class _Launch:
             input_wait_s=data_s,
             costs_s={cause: cost for cause, cost in costs_s.items() if not math.isnan(cost)},
             ranks=views,
+            memory_bytes=self._machine.memory,
+            available_bytes=min(self._machine.available.values(), default=math.nan),
             events_total=dict(self._events.counts),
             running=self._events.running,
             is_over=is_over,

@@ -104,6 +104,14 @@ class LiveJob:
                 lines[rank] = line | times | {"segment": self.segment}
             yield lines
 
+    def sample(self, rank: int, scope: str = "rank", length_s: float = 5.0, **means: float) -> None:
+        """Let a rank write samples of its machine, of the time until now."""
+        line = {"kind": "samples", "scope": scope, "device": "", "end_ns": self.now_ns}
+        measures = [(name, 5, mean, mean, mean, mean) for name, mean in means.items()]
+        times = {"start_ns": self.now_ns - round(length_s * 1e9), "measures": measures}
+        with (self.folder / f"samples-{rank}.jsonl").open("a") as file:
+            file.write(json.dumps(line | times) + "\n")
+
     def end(self) -> None:
         """Let every rank end its recording."""
         for rank in range(self.size):

@@ -23,6 +23,9 @@ def snapshot(**changes: Any) -> Snapshot:
         "exposed_communication_ratio": math.nan,
         "input_wait_s": 0.01,
         "costs_s": {"straggler": 0.02, "input": 0.001},
+        "memory_bytes": {rank: {"rss": 2e9} for rank in range(3)}
+        | {3: {"rss": 3e9, "torch_allocated": 5e9}},
+        "available_bytes": 48e9,
         "ranks": [rank_view(rank, late_s=0.0 if rank < 3 else 0.02) for rank in range(4)],
         "events_total": {EventKind.STRAGGLER: 1},
         "running": [event()],

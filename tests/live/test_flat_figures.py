@@ -4,9 +4,16 @@ import math
 import re
 from collections import Counter
 
-from hvdprof.live.flat_figures import LATENESS, METRICS, MOST_RANKS, figures_of, flat_figures
+from hvdprof.live.flat_figures import (
+    LATENESS,
+    METRICS,
+    MOST_RANKS,
+    RANK_MEMORY,
+    figures_of,
+    flat_figures,
+)
 from hvdprof.rundir.recording.event_format import EventKind
-from tests.builders.watched_job import HOSTILE, rank_view, snapshot
+from tests.builders.watched_job import HOSTILE, event, rank_view, snapshot
 
 
 def test_the_figures_of_a_job_by_name():
@@ -27,6 +34,9 @@ def test_the_figures_of_a_job_by_name():
         "hvdprof/rank_named/rank_3": 1.0,
         "hvdprof/lateness_cost_ratio": 0.2,
         "hvdprof/input_wait_seconds": 0.01,
+        "hvdprof/rank_memory_bytes/rank_3/rss": 3e9,
+        "hvdprof/rank_memory_bytes/rank_3/torch_allocated": 5e9,
+        "hvdprof/available_memory_bytes": 48e9,
         "hvdprof/cost_seconds/straggler": 0.02,
         "hvdprof/events_total/straggler": 1.0,
         "hvdprof/events_total/hang": 0.0,
@@ -47,6 +57,8 @@ def test_unknown_numbers_have_no_figure():
         **dict.fromkeys(names, math.nan),
         ranks=[rank_view(0, late_s=math.nan)],
         costs_s={"input": math.nan},
+        available_bytes=math.nan,
+        memory_bytes={},
     )
     figures = figures_of(unknown)
     assert all(math.isfinite(figure.value) for figure in figures)
@@ -67,6 +79,15 @@ def test_of_many_ranks_those_that_differ_have_figures_of_their_own():
         if figure.metric is LATENESS
     ]
     assert shown == ["7", "400"]
+
+
+def test_of_many_ranks_that_whose_memory_grows_has_its_memory():
+    ranks = [rank_view(rank, late_s=0.001, is_named=False) for rank in range(512)]
+    memory = {rank: {"rss": 1e9 + rank} for rank in range(512)}
+    growing = event(kind=EventKind.MEMORY_GROWS, ranks=(77,))
+    figures = figures_of(snapshot(ranks=ranks, memory_bytes=memory, running=[growing]))
+    sizes = {f.labels["rank"]: f.value for f in figures if f.metric is RANK_MEMORY}
+    assert sizes == {"77": 1e9 + 77}
 
 
 def test_the_ranks_and_causes_with_labels_are_bounded():

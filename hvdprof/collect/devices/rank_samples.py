@@ -18,7 +18,11 @@ from hvdprof.collect.devices.host_source import HostSource
 from hvdprof.collect.devices.input_source import BATCH_WAITS
 from hvdprof.collect.devices.nvml import NvmlError, NvmlGpu
 from hvdprof.collect.devices.process_source import ProcessSource
-from hvdprof.collect.devices.sample_window import SampleWindow
+from hvdprof.collect.devices.sample_window import (
+    LONGEST_NS,
+    LONGEST_WATCHED_NS,
+    SampleWindow,
+)
 from hvdprof.collect.devices.source import Source, Values
 from hvdprof.collect.devices.step_flops import StepFlops
 from hvdprof.collect.devices.torch_device import TorchDevice, TorchMemory
@@ -26,6 +30,7 @@ from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.identity import Identity
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.window_length import WindowPace
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.sample_format import DEVICE, MOST_HZ, SAMPLES_HZ, USUAL_HZ
 
@@ -59,7 +64,10 @@ def sample_machine(
         if identity.local_rank == 0:
             sources.append(HostSource())
         file = LineWriter(folder / PassPaths(folder.parent).samples_file(identity.rank).name)
-        sampler = MachineSampler(file, sources, hz, recorder.report_problem, clock)
+        pace = WindowPace(folder)
+        sampler = MachineSampler(
+            *(file, sources, hz, recorder.report_problem, clock), is_watched=pace.is_watched
+        )
         recorder.at_end.append(sampler.close)
         sampler.start()
     except Exception as error:
@@ -120,6 +128,7 @@ class MachineSampler:
         hz: Samples per second.
         report: Called with a message where the sampling ends by a failure.
         clock: Nanoseconds.
+        is_watched: Whether a watcher follows the job, so that windows are shorter.
     """
 
     def __init__(
@@ -129,8 +138,10 @@ class MachineSampler:
         hz: float,
         report: Callable[[str], None],
         clock: Callable[[], int],
+        is_watched: Callable[[], bool] = bool,
     ) -> None:
         self._file, self._clock, self._report = file, clock, report
+        self._is_watched = is_watched
         self._gap_s = 1 / hz
         self._windows = [SampleWindow(source, clock()) for source in sources]
         self._over = threading.Event()
@@ -161,10 +172,11 @@ class MachineSampler:
         Raises:
             OSError: The file took no more.
         """
+        longest_ns = LONGEST_WATCHED_NS if self._is_watched() else LONGEST_NS
         for window in self._windows:
             now_ns = self._clock()
             window.sample(now_ns)
-            if (line := window.line(now_ns, is_last=is_last)) is not None:
+            if (line := window.line(now_ns, longest_ns, is_last=is_last)) is not None:
                 self._file.write(line)
 
     def _run(self) -> None:

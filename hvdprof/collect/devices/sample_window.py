@@ -11,6 +11,9 @@ from hvdprof.rundir.recording.sample_format import MEASURES, SamplesLine, Summar
 SHORTEST_NS, LONGEST_NS, SHARE_OF_TIME = 1_000_000_000, 30_000_000_000, 16
 """Length of a window: a share of the time so far, within bounds; 10 s after three minutes."""
 
+LONGEST_WATCHED_NS = 5_000_000_000
+"""The same while ``hvdprof watch`` follows the job."""
+
 SHORTEST_GAP_S = 0.09
 """Within less, a count of jiffies says little: the last sample of a recording may come so soon."""
 
@@ -48,9 +51,11 @@ class SampleWindow:
                 self._values.setdefault(name, []).append(growth / passed_s)
         self._before, self._before_ns = values, now_ns
 
-    def line(self, now_ns: int, *, is_last: bool = False) -> SamplesLine | None:
+    def line(
+        self, now_ns: int, longest_ns: int = LONGEST_NS, *, is_last: bool = False
+    ) -> SamplesLine | None:
         """What the window holds, once it is long enough; a new one begins then."""
-        goal_ns = min(max((now_ns - self._begin_ns) // SHARE_OF_TIME, SHORTEST_NS), LONGEST_NS)
+        goal_ns = min(max((now_ns - self._begin_ns) // SHARE_OF_TIME, SHORTEST_NS), longest_ns)
         if not self._values or (now_ns - self._start_ns < goal_ns and not is_last):
             return None
         line: SamplesLine = {

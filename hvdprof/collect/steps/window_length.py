@@ -52,14 +52,14 @@ class WindowPace:
     def target_ns(self, elapsed_ns: int) -> int:
         """Length that a window should have, so long after the begin of the recording."""
         usual_ns = target_ns(elapsed_ns)
-        return min(usual_ns, LONGEST_WATCHED_NS) if self._is_watched() else usual_ns
+        return min(usual_ns, LONGEST_WATCHED_NS) if self.is_watched() else usual_ns
 
     def allowed_bytes(self, elapsed_ns: int) -> int:
         """Largest size of the recorder file, so long after the begin of the recording."""
         more = BYTES_PER_WATCHED_HOUR * self._watched_ns // _HOUR_NS
         return allowed_bytes(elapsed_ns) + more
 
-    def _is_watched(self) -> bool:
+    def is_watched(self) -> bool:
         """Whether the mark has changed lately: by this host's clock, not by that of its writer."""
         if self._mark is None:
             return False

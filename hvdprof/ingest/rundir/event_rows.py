@@ -38,6 +38,9 @@ def read_events(
         if state in (EventState.SAMPLED, EventState.PROFILED):
             begun[number] |= _answered(begun[number], line)
             return
+        if state == EventState.EXPLAINED:
+            begun[number]["text"] += f" {printable(str(line['text']))}"
+            return
         ranks = [whole(rank) for rank in line["ranks"]]
         texts = ("segment", "host", "phase", "place", "text")
         begun[number] = {

@@ -20,12 +20,14 @@ class EventKind(StrEnum):
     RANK_SILENT = "rank-silent"
     EVALUATION = "evaluation"
     CHECKPOINT = "checkpoint"
+    MEMORY_GROWS = "memory-grows"
 
 
 class EventState(StrEnum):
     """``BEGUN`` until ``OVER``; ``ONCE`` for what is over when it is seen.
 
-    ``SAMPLED`` and ``PROFILED`` follow a begin: what the named rank has answered.
+    ``SAMPLED`` and ``PROFILED`` follow a begin: what the named rank has answered; ``EXPLAINED``,
+    too: what the samples of the machine explain of it.
     """
 
     BEGUN = "begun"
@@ -33,6 +35,7 @@ class EventState(StrEnum):
     ONCE = "once"
     SAMPLED = "sampled"
     PROFILED = "profiled"
+    EXPLAINED = "explained"
 
 
 class EventLine(TypedDict):

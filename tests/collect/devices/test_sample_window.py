@@ -45,6 +45,15 @@ def test_a_counter_that_begins_anew_is_no_negative_growth() -> None:
     assert line["measures"] == [("cpu", 1, 0.0, 0.0, 0.0, 0.0)]
 
 
+def test_windows_stay_short_while_a_watcher_follows() -> None:
+    window = SampleWindow(Given({"rss": 1.0}), 0)
+    for second in range(1, 600):
+        window.sample(second * S)
+        window.line(second * S, 5 * S)
+    window.sample(604 * S)
+    assert window.line(604 * S, 5 * S) is not None
+
+
 def test_windows_grow_to_half_a_minute() -> None:
     window = SampleWindow(Given({"rss": 1.0}), 0)
     lengths = []

@@ -57,6 +57,14 @@ def test_what_ranks_answered_is_in_the_row_of_the_event(tmp_path):
     assert [note.text for note in notes] == ["events.jsonl: line 6 is damaged: KeyError"]
 
 
+def test_what_explains_an_event_stands_behind_its_text(tmp_path):
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join([_line(0, "begun"), _line(0, "explained", text="It had no core.")]))
+    (text,) = read_events(path, "np2", {})[0]["text"]
+    assert text.endswith(" It had no core.")
+    assert text != "It had no core."
+
+
 def test_what_comes_once_has_its_end(tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_text(_line(0, "once", event="evaluation", ranks=[]))

@@ -1,0 +1,190 @@
+"""Whether cores, a CPU limit or the clock of a GPU explain a rank that is named, or a slowdown.
+
+The test is that of ``analyze`` for a straggler: its rank is worse than every other one in more of
+the same windows than equal ranks are by chance, by a size that matters, and that explains half of
+the delay. For a slowdown of all ranks, the windows of each rank are held against the median of
+those before.
+"""
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hvdprof import units
+from hvdprof.live.machine.sample_feed import Sampled
+from hvdprof.rank_names import ranks_named
+from hvdprof.rundir.recording.sample_format import (
+    CORE_WAIT,
+    LIMITS,
+    MAIN_THREAD,
+    MEASURES,
+    SM_CLOCK,
+    THROTTLED,
+)
+
+MOST_CHANCE, LEAST_SIZE, LEAST_EXPLAINED = 0.01, 0.05, 0.5
+"""As ``analyze`` has them (a test holds them together)."""
+
+EXPLAINING = (THROTTLED, CORE_WAIT, SM_CLOCK)
+KEPT = frozenset((*EXPLAINING, MAIN_THREAD, *LIMITS)) - {"limited_idle"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """A measure on a rank, what it is held against, and in how many windows it is worse."""
+
+    measure: str
+    mean: float
+    others: float
+    worse: int
+    windows: int
+    chance: float
+
+    @property
+    def is_sure(self) -> bool:
+        size = self.others - self.mean if self.measure == SM_CLOCK else self.mean - self.others
+        if self.measure == SM_CLOCK:
+            size /= max(self.others, 1.0)
+        is_beyond_chance = self.chance <= MOST_CHANCE and 2 * self.worse > self.windows
+        return is_beyond_chance and size >= LEAST_SIZE
+
+    def saved(self, ran: float) -> float:
+        """The share of its time that the rank would have saved, at least; ``ran`` on a core."""
+        if self.measure == SM_CLOCK:
+            return 1 - self.mean / self.others
+        if self.measure == THROTTLED:
+            return 1.0
+        return ran * (1 / (1 - min(self.mean, 0.99)) - 1 / (1 - min(self.others, 0.99)))
+
+
+def explained_rank(rank: int, ranks: Mapping[int, Sequence[Sampled]], share: float) -> str:
+    """What differs on a rank in the same windows; empty where that does not explain its delay.
+
+    Args:
+        rank: The rank.
+        ranks: The windows of every rank since its delay began.
+        share: The delay, as a share of the step.
+    """
+    for measure in EXPLAINING:
+        grid = in_same_windows({one: of_measure(own, measure) for one, own in ranks.items()})
+        if rank not in grid or len(grid) < 2 or not grid[rank]:
+            continue
+        own, others = grid[rank], [row for one, row in grid.items() if one != rank]
+        found = _compared(measure, own, others, 1 / len(grid), len(grid))
+        if found.is_sure and found.saved(_mean(ranks[rank], MAIN_THREAD)) >= (
+            LEAST_EXPLAINED * share
+        ):
+            rest = [own for one, own in ranks.items() if one != rank]
+            return _said(f"rank {rank}", "the others", found, _limits(ranks[rank], rest, "others"))
+    return ""
+
+
+def explained_slowdown(
+    before: Mapping[int, Sequence[Sampled]], after: Mapping[int, Sequence[Sampled]], share: float
+) -> str:
+    """What differs on most ranks from the time before; empty where that explains no slowdown."""
+    for measure in EXPLAINING:
+        found: dict[int, _Difference] = {}
+        for rank, own in after.items():
+            values = [mean for *_, mean in of_measure(own, measure)]
+            earlier = [mean for *_, mean in of_measure(before.get(rank, ()), measure)]
+            if len(earlier) >= len(values) > 0:
+                usual = [statistics.median(earlier)] * len(values)
+                found[rank] = _compared(measure, values, [usual], 0.5, len(after))
+        sure = {rank: one for rank, one in found.items() if one.is_sure}
+        saved = [one.saved(_mean(after[rank], MAIN_THREAD)) for rank, one in sure.items()]
+        if 2 * len(sure) > len(found) and statistics.fmean(saved) >= LEAST_EXPLAINED * share:
+            least = max(sure.values(), key=lambda one: one.chance)
+            limits = _limits(
+                [one for rank in sure for one in after[rank]],
+                [before[rank] for rank in sure],
+                "before",
+            )
+            return _said(ranks_named(sorted(sure)), "before", least, limits)
+    return ""
+
+
+def of_measure(windows: Iterable[Sampled], measure: str) -> list[tuple[float, float, float]]:
+    """Begin, end and mean of the windows that have a measure."""
+    return [(w.begin_s, w.end_s, w.means[measure]) for w in windows if measure in w.means]
+
+
+def in_same_windows(
+    ranks: Mapping[int, Sequence[tuple[float, float, float]]],
+) -> dict[int, list[float]]:
+    """The means of each rank in the windows of the first one that all of them cover.
+
+    Ranks begin their windows at moments of their own: ``rank_machine`` has the same of a run that
+    is over.
+    """
+    ranks = {rank: own for rank, own in ranks.items() if own}
+    if not ranks:
+        return {}
+    start = max(own[0][0] for own in ranks.values())
+    end = min(own[-1][1] for own in ranks.values())
+    first = next(iter(ranks.values()))
+    cut = {min(max(at, start), end) for at in (*(one[0] for one in first), first[-1][1])}
+    edges = sorted(cut) if end > start else []
+    return {
+        rank: [_between(own, a, b) for a, b in itertools.pairwise(edges)]
+        for rank, own in ranks.items()
+    }
+
+
+def _between(own: Sequence[tuple[float, float, float]], begin: float, end: float) -> float:
+    weights = [max(min(one[1], end) - max(one[0], begin), 0.0) for one in own]
+    total = sum(weight * one[2] for weight, one in zip(weights, own, strict=True))
+    return total / (sum(weights) or 1.0)
+
+
+def _compared(
+    measure: str, own: Sequence[float], others: Sequence[Sequence[float]], likely: float, tests: int
+) -> _Difference:
+    """Own means of windows against the worst of the others; ``likely`` that one is worse."""
+    sign = -1 if measure == SM_CLOCK else 1
+    worst = [max(sign * value for value in values) for values in zip(*others, strict=True)]
+    worse = sum(sign * value > bound for value, bound in zip(own, worst, strict=True))
+    tail = math.fsum(
+        math.comb(len(own), one) * likely**one * (1 - likely) ** (len(own) - one)
+        for one in range(worse, len(own) + 1)
+    )
+    mean = statistics.fmean(statistics.fmean(values) for values in others)
+    chance = min(2 * tests * tail, 1.0)
+    return _Difference(measure, statistics.fmean(own), mean, worse, len(own), chance)
+
+
+def _mean(windows: Sequence[Sampled], measure: str) -> float:
+    means = [mean for *_, mean in of_measure(windows, measure)]
+    return statistics.fmean(means) if means else 0.0
+
+
+def _said(who: str, against: str, found: _Difference, limits: str) -> str:
+    chance = units.percent(max(found.chance, 1e-4), 2)
+    test = f"in {found.worse} of {found.windows} windows, by chance at most {chance}"
+    if found.measure == SM_CLOCK:
+        lower = units.percent(1 - found.mean / found.others, 0)
+        than = "that of the others" if against == "the others" else "that before"
+        text = f"The SM clock of {who} is {found.mean / 1e6:.0f} MHz, {lower} below {than} ({test})"
+        return f"{text}{limits}."
+    what = {
+        CORE_WAIT: "had no core for {} of the time in which it could run",
+        THROTTLED: "had used up the CPU limit of its cgroup in {} of the periods",
+    }[found.measure].format(units.percent(found.mean, 0))
+    others = f"{against} {units.percent(found.others, 0)}"
+    return f"{who[:1].upper()}{who[1:]} {what}, {others} (more {test})."
+
+
+def _limits(own: Sequence[Sampled], rest: Sequence[Sequence[Sampled]], against: str) -> str:
+    """``; clock limited by power 62 % of the time (others 0 %)``; empty where none is."""
+    text = ""
+    for name in LIMITS:
+        mean = _mean(own, name)
+        others = statistics.fmean(_mean(one, name) for one in rest)
+        if MEASURES[name].title and mean - others >= LEAST_SIZE:
+            text += (
+                f"; {MEASURES[name].title} {units.percent(mean, 0)} of the time "
+                f"({against} {units.percent(others, 0)})"
+            )
+    return text
