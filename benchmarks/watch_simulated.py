@@ -174,7 +174,7 @@ def memory_text(hours: int, draws: int, seed: int) -> str:
             f"{quantiles(found.named)} | {quantiles(found.cleared)} |"
         )
         print(lines[-1], flush=True)
-    return "\n".join(lines)
+    return "\n".join([*lines, "", footer(seed, " --memory")])
 
 
 def write_job(folder: Path, ranks: int, windows: int) -> None:
@@ -258,8 +258,13 @@ def page_text(hours: int, draws: int, seed: int) -> str:
         share, memory = cost(ranks, 120)
         lines.append(f"| {ranks} | {100 * share:.2f} % of a core | {memory:.0f} MiB |")
         print(lines[-1], flush=True)
+    return "\n".join([*lines, "", footer(seed)])
+
+
+def footer(seed: int, option: str = "") -> str:
+    """When, and by which command."""
     when = datetime.now(UTC).date().isoformat()
-    return "\n".join([*lines, "", f"{when}: seed {seed}, `python -m benchmarks.watch_simulated`."])
+    return f"{when}: seed {seed}, `python -m benchmarks.watch_simulated{option}`."
 
 
 def main() -> None:

@@ -1,12 +1,17 @@
 """Samples beside a job that grows: memory as events, and what explains a rank that is named."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from hvdprof.collect.devices.nvml import NvmlGpu
+from hvdprof.collect.devices.rank_samples import GpuSource, MachineSampler
+from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.live.watcher import Watcher
 from hvdprof.rundir.recording.event_format import EventKind, EventState
 from tests.builders.live_job import WALL_NS, LiveJob
+from tests.builders.nvml_library import UUID, NvmlLibrary
 
 BEGUN, OVER, EXPLAINED = EventState.BEGUN, EventState.OVER, EventState.EXPLAINED
 USUAL = {"rss": 1e9, "core_wait": 0.1, "main_thread": 0.9}
@@ -28,13 +33,63 @@ class Watch:
         found = []
         for _ in range(number):
             self.job.record(1)
-            if self.job.number % 5 == 0:
-                for rank in self.job.ranks:
-                    self.job.sample(rank, **USUAL | self.means(rank, self.job.number))
-                self.job.sample(0, "host", memory_available=20e9)
+            self.sample()
             self.now_s += 1
             found += self.watcher.look().events
         return found
+
+    def sample(self):
+        if self.job.number % 5 == 0:
+            for rank in self.job.ranks:
+                self.job.sample(rank, **USUAL | self.means(rank, self.job.number))
+            self.job.sample(0, "host", memory_available=20e9)
+
+
+class GpuWatch(Watch):
+    """The same with GPUs as the ranks sample them, by a stand-in for NVIDIA's library."""
+
+    def __init__(self, folder, *arguments):
+        super().__init__(folder / "job", *arguments)
+        self.libraries, self.samplers = [], []
+        for rank in self.job.ranks:
+            place = folder / f"nvml-{rank}"
+            place.mkdir()
+            library = NvmlLibrary(place)
+            gpu = GpuSource(
+                SimpleNamespace(uuid=lambda: UUID), lambda uuid, at=library.path: NvmlGpu(uuid, at)
+            )
+            library.set(sm=1980, reasons=0)
+            file = LineWriter(self.folder / f"samples-{rank}.jsonl")
+            clock = lambda: self.job.now_ns  # noqa: E731
+            given = (file, [gpu], 1.0, print, clock, lambda: True)
+            self.samplers.append(MachineSampler(*given))
+            self.libraries.append(library)
+
+    def sample(self):
+        for sampler in self.samplers:
+            sampler.sample()
+
+
+@pytest.mark.parametrize(
+    ("bit", "said"),
+    [
+        (0x4, "clock limited by power 97 % of the time (others 0 %)"),
+        (0x8, "clock cut by hardware 97 % of the time (others 0 %)"),
+        (0x20, "clock limited by heat 97 % of the time (others 0 %)"),
+        (0x40, "clock cut by heat 97 % of the time (others 0 %)"),
+        (0x1, ""),
+    ],
+)
+def test_a_gpu_whose_clock_is_limited_explains_its_rank(tmp_path, bit, said):
+    late = lambda rank, at: 0.5 if rank == 1 and at >= 40 else 0.0  # noqa: E731
+    watch = GpuWatch(tmp_path, 2, late)
+    assert watch.see(40) == []
+    watch.libraries[1].set(sm=1200, reasons=bit)
+    named, explained = watch.see(100)
+    assert (named.kind, explained.state) == (EventKind.STRAGGLER, EXPLAINED)
+    assert "The SM clock of rank 1 is 1226 MHz, 38 % below that of the others" in explained.text
+    assert said in explained.text
+    assert ("limited" in explained.text or "cut" in explained.text) == bool(said)
 
 
 def _grows(rank, at):
