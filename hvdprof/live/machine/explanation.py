@@ -33,7 +33,10 @@ KEPT = frozenset((*EXPLAINING, MAIN_THREAD, *LIMITS)) - {"limited_idle"}
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """A measure on a rank, what it is held against, and in how many windows it is worse."""
+    """A measure on a rank, what it is held against, and in how many windows it is worse.
+
+    More is worse: clocks are negative.
+    """
 
     measure: str
     mean: float
@@ -42,21 +45,19 @@ class _Difference:
     windows: int
     chance: float
 
-    @property
-    def is_sure(self) -> bool:
-        size = self.others - self.mean if self.measure == SM_CLOCK else self.mean - self.others
+    def explains(self, share: float, windows: Sequence[Sampled]) -> bool:
+        """Whether it is beyond chance, and large enough for half of a share of the rank's time."""
+        size = self.mean - self.others
         if self.measure == SM_CLOCK:
-            size /= max(self.others, 1.0)
-        is_beyond_chance = self.chance <= MOST_CHANCE and 2 * self.worse > self.windows
-        return is_beyond_chance and size >= LEAST_SIZE
-
-    def saved(self, ran: float) -> float:
-        """The share of its time that the rank would have saved, at least; ``ran`` on a core."""
-        if self.measure == SM_CLOCK:
-            return 1 - self.mean / self.others
-        if self.measure == THROTTLED:
-            return 1.0
-        return ran * (1 / (1 - min(self.mean, 0.99)) - 1 / (1 - min(self.others, 0.99)))
+            size = saved = size / max(-self.others, 1.0)
+        elif self.measure == THROTTLED:
+            # A period may be throttled for any part of it.
+            saved = 1.0
+        else:
+            mean, others = (1 / (1 - min(one, 0.99)) for one in (self.mean, self.others))
+            saved = (mean - others) * _mean(windows, MAIN_THREAD)
+        is_sure = self.chance <= MOST_CHANCE and 2 * self.worse > self.windows
+        return is_sure and size >= LEAST_SIZE and saved >= LEAST_EXPLAINED * share
 
 
 def explained_rank(rank: int, ranks: Mapping[int, Sequence[Sampled]], share: float) -> str:
@@ -69,15 +70,12 @@ def explained_rank(rank: int, ranks: Mapping[int, Sequence[Sampled]], share: flo
     """
     for measure in EXPLAINING:
         grid = in_same_windows({one: of_measure(own, measure) for one, own in ranks.items()})
-        if rank not in grid or len(grid) < 2 or not grid[rank]:
-            continue
-        own, others = grid[rank], [row for one, row in grid.items() if one != rank]
-        found = _compared(measure, own, others, 1 / len(grid), len(grid))
-        if found.is_sure and found.saved(_mean(ranks[rank], MAIN_THREAD)) >= (
-            LEAST_EXPLAINED * share
-        ):
-            rest = [own for one, own in ranks.items() if one != rank]
-            return _said(f"rank {rank}", "the others", found, _limits(ranks[rank], rest, "others"))
+        if rank in grid and len(grid) > 1 and grid[rank]:
+            others = [row for one, row in grid.items() if one != rank]
+            found = _compared(measure, grid[rank], others, 1 / len(grid), len(grid))
+            if found.explains(share, ranks[rank]):
+                rest = [own for one, own in ranks.items() if one != rank]
+                return _said([rank], "others", found, _limits(ranks[rank], rest, "others"))
     return ""
 
 
@@ -93,22 +91,23 @@ def explained_slowdown(
             if len(earlier) >= len(values) > 0:
                 usual = [statistics.median(earlier)] * len(values)
                 found[rank] = _compared(measure, values, [usual], 0.5, len(after))
-        sure = {rank: one for rank, one in found.items() if one.is_sure}
-        saved = [one.saved(_mean(after[rank], MAIN_THREAD)) for rank, one in sure.items()]
-        if 2 * len(sure) > len(found) and statistics.fmean(saved) >= LEAST_EXPLAINED * share:
-            least = max(sure.values(), key=lambda one: one.chance)
-            limits = _limits(
-                [one for rank in sure for one in after[rank]],
-                [before[rank] for rank in sure],
+        sure = sorted(rank for rank, one in found.items() if one.explains(share, after[rank]))
+        if 2 * len(sure) > len(found):
+            own = [one for rank in sure for one in after[rank]]
+            limits = _limits(own, [before[rank] for rank in sure], "before")
+            return _said(
+                sure,
                 "before",
+                max((found[rank] for rank in sure), key=lambda one: one.chance),
+                limits,
             )
-            return _said(ranks_named(sorted(sure)), "before", least, limits)
     return ""
 
 
 def of_measure(windows: Iterable[Sampled], measure: str) -> list[tuple[float, float, float]]:
-    """Begin, end and mean of the windows that have a measure."""
-    return [(w.begin_s, w.end_s, w.means[measure]) for w in windows if measure in w.means]
+    """Begin, end and mean of the windows that have a measure; clocks are negative."""
+    sign = -1 if measure == SM_CLOCK else 1
+    return [(w.begin_s, w.end_s, sign * w.means[measure]) for w in windows if measure in w.means]
 
 
 def in_same_windows(
@@ -143,9 +142,8 @@ def _compared(
     measure: str, own: Sequence[float], others: Sequence[Sequence[float]], likely: float, tests: int
 ) -> _Difference:
     """Own means of windows against the worst of the others; ``likely`` that one is worse."""
-    sign = -1 if measure == SM_CLOCK else 1
-    worst = [max(sign * value for value in values) for values in zip(*others, strict=True)]
-    worse = sum(sign * value > bound for value, bound in zip(own, worst, strict=True))
+    worst = [max(values) for values in zip(*others, strict=True)]
+    worse = sum(value > bound for value, bound in zip(own, worst, strict=True))
     tail = math.fsum(
         math.comb(len(own), one) * likely**one * (1 - likely) ** (len(own) - one)
         for one in range(worse, len(own) + 1)
@@ -160,20 +158,22 @@ def _mean(windows: Sequence[Sampled], measure: str) -> float:
     return statistics.fmean(means) if means else 0.0
 
 
-def _said(who: str, against: str, found: _Difference, limits: str) -> str:
+def _said(ranks: Sequence[int], against: str, found: _Difference, limits: str) -> str:
+    who, others = ranks_named(ranks), "the others" if against == "others" else against
     chance = units.percent(max(found.chance, 1e-4), 2)
     test = f"in {found.worse} of {found.windows} windows, by chance at most {chance}"
     if found.measure == SM_CLOCK:
         lower = units.percent(1 - found.mean / found.others, 0)
-        than = "that of the others" if against == "the others" else "that before"
-        text = f"The SM clock of {who} is {found.mean / 1e6:.0f} MHz, {lower} below {than} ({test})"
-        return f"{text}{limits}."
+        return (
+            f"The SM clock of {who} is {-found.mean / 1e6:.0f} MHz, {lower} below that "
+            f"{'of ' * (against == 'others')}{others} ({test}){limits}."
+        )
     what = {
         CORE_WAIT: "had no core for {} of the time in which it could run",
         THROTTLED: "had used up the CPU limit of its cgroup in {} of the periods",
     }[found.measure].format(units.percent(found.mean, 0))
-    others = f"{against} {units.percent(found.others, 0)}"
-    return f"{who[:1].upper()}{who[1:]} {what}, {others} (more {test})."
+    usual = units.percent(found.others, 0)
+    return f"{who[:1].upper()}{who[1:]} {what}, {others} {usual} (more {test})."
 
 
 def _limits(own: Sequence[Sampled], rest: Sequence[Sequence[Sampled]], against: str) -> str:
