@@ -130,6 +130,18 @@ def test_accumulated_backward_passes_belong_to_one_step(tmp_path):
     assert set(steps["samples"]) == {2 * BATCH, BATCH + 4}
 
 
+def test_a_call_on_several_batches_is_one_step(tmp_path):
+    options = ("-np", "2", "--no-trace", "--controller", "gloo", "--", "--per-call=4", "--epochs=4")
+    ended = run(tmp_path, KERAS, *options)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    _, steps = steps_of(tmp_path)
+    # 32 batches per epoch.
+    assert steps.groupby("rank").size().tolist() == [32 - WARMUP] * 2
+    assert set(steps["samples"]) == {4 * BATCH, 3 * BATCH + 4}
+    assert min(shares_seen(steps, ("data", *PARTS)).values()) > 0.95
+
+
 def test_validation_is_in_no_step(tmp_path):
     options = ("-np", "2", "--no-trace", "--", "--validate", "--epochs=3")
     ended = run(tmp_path, KERAS, *options)

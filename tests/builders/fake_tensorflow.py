@@ -47,7 +47,10 @@ class FakeTensorFlow:
         )
         v1 = SimpleNamespace(train=SimpleNamespace(Optimizer=_bound(Optimizer, self)))
         self.compat = SimpleNamespace(v1=v1)
-        self.nest = SimpleNamespace(flatten=_flatten)
+        self.nest = SimpleNamespace(flatten=_flatten, map_structure=_map_structure)
+        self.optional_ops = SimpleNamespace(_OptionalImpl=_bound(Optional, self))
+        self.held: list[FakeTensor] = []
+        self._awaited: list[Any] = []
         self.config = SimpleNamespace(get_visible_devices=lambda kind: self.gpus)
 
     def takes(self, ms: float) -> None:
@@ -69,6 +72,16 @@ class FakeTensorFlow:
     def shape(self, tensor: FakeTensor) -> list[int]:
         return [tensor.shape[0]]
 
+    def timestamp(self) -> "Timestamp":
+        taken = Timestamp(tuple(self._awaited))
+        self.operation(taken.take)
+        return taken
+
+    def identity(self, tensor: FakeTensor) -> FakeTensor:
+        assert isinstance(self._awaited[0], Timestamp)
+        self.held.append(tensor)
+        return tensor
+
     def numpy_function(self, call: Callable[..., None], inputs: list[Any], _: Any) -> None:
         self.operation(lambda: call(*inputs))
 
@@ -78,16 +91,41 @@ class FakeTensorFlow:
 
     @contextlib.contextmanager
     def control_dependencies(self, tensors: list[Any]) -> Iterator[None]:
-        assert all(tensor.op.type == "MatMul" for tensor in tensors)
+        assert all(tensor.op.type in ("MatMul", "Timestamp") for tensor in tensors)
+        before, self._awaited = self._awaited, [*self._awaited, *tensors]
         yield
+        self._awaited = before
 
-    def slice(self, tensor: FakeTensor, begin: list[int], size: list[int]) -> list[int]:
+    def slice(self, tensor: FakeTensor, begin: list[int], size: list[int]) -> FakeTensor:
         assert (begin, size) == ([0], [1])
-        return [0]
+        return FakeTensor(1)
 
-    def reshape(self, tensor: FakeTensor, shape: list[int]) -> list[int]:
+    def reshape(self, tensor: FakeTensor, shape: list[int]) -> "FakeElements":
         assert shape == [-1]
-        return [0] * tensor.shape[0]
+        return FakeElements(tensor.shape[0])
+
+
+class FakeElements(FakeTensor):
+    """A tensor of one dimension, of which the first elements can be taken."""
+
+    def __getitem__(self, taken: slice) -> FakeTensor:
+        return FakeTensor(len(range(self.shape[0])[taken]))
+
+
+class Timestamp:
+    """The time at which an operation ran, as ``tf.timestamp()``; ``after`` are those before it."""
+
+    op = SimpleNamespace(type="Timestamp")
+
+    def __init__(self, after: tuple[Any, ...]) -> None:
+        self.after = after
+        self._seconds = 0.0
+
+    def take(self) -> None:
+        self._seconds = time.time()
+
+    def __float__(self) -> float:
+        return self._seconds
 
 
 def _bound(kind: type, tf: FakeTensorFlow) -> Any:
@@ -152,10 +190,27 @@ class OwnedIterator:
         return self
 
     def __next__(self) -> Any:
+        return self._next_internal()
+
+    def get_next(self, name: str = "") -> Any:
+        return self._next_internal()
+
+    def _next_internal(self) -> Any:
         self.tf.takes(1)
         return next(self.batches)
 
-    get_next = __next__
+
+class Optional:
+    """As ``tf.experimental.Optional``, of a batch."""
+
+    tf: FakeTensorFlow
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+
+    def get_value(self, name: str = "") -> Any:
+        self.tf.takes(1)
+        return self.batch
 
 
 class Model:
@@ -194,3 +249,9 @@ def _flatten(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [leaf for one in value for leaf in _flatten(one)]
     return [value]
+
+
+def _map_structure(change: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_map_structure(change, one) for one in value)
+    return change(value)

@@ -16,6 +16,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--data", choices=("arrays", "dataset"), default="arrays")
     parser.add_argument("--accumulate", type=int, default=1)
+    parser.add_argument("--per-call", type=int, default=1)
     parser.add_argument("--validate", action="store_true")
     parser.add_argument("--eager", action="store_true")
     parser.add_argument("--schedule", action="store_true")
@@ -34,7 +35,13 @@ def main() -> None:
         tf.keras.optimizers.SGD(rate), backward_passes_per_step=options.accumulate
     )
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile(optimizer=optimizer, loss=loss, metrics=["accuracy"], run_eagerly=options.eager)
+    model.compile(
+        optimizer=optimizer,
+        loss=loss,
+        metrics=["accuracy"],
+        run_eagerly=options.eager,
+        steps_per_execution=options.per_call,
+    )
     callbacks = [
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         hvd.callbacks.MetricAverageCallback(),

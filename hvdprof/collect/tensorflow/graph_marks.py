@@ -2,7 +2,9 @@
 
 A function of TensorFlow runs as a graph, of which Python sees begin and end alone. While it is
 traced, small operations are put beside its own, each of which waits for the tensors whose arrival
-it reports. Nothing waits for them, so computing and communication overlap as before.
+it reports. They take the time within TensorFlow; Python, which may have to wait for a core, is only
+told. Computing waits for the time of its batch alone, which takes some microseconds, so computing
+and communication overlap as before.
 """
 
 import time
@@ -39,6 +41,7 @@ class GraphMarks:
         tf: The module ``tensorflow``.
         on_moment: Called with the kind of each moment, on a thread of TensorFlow.
         clock: The monotonic clock, ns.
+        wall: The clock of TensorFlow's times, ns since the epoch.
     """
 
     def __init__(
@@ -46,42 +49,63 @@ class GraphMarks:
         tf: ModuleType,
         on_moment: Callable[[str], None],
         clock: Callable[[], int] = time.monotonic_ns,
+        wall: Callable[[], int] = time.time_ns,
     ) -> None:
         self._tf = tf
         self._on_moment = on_moment
-        self._clock = clock
+        self._clock, self._wall = clock, wall
         self._moments: list[Moment] = []
         self.reduces = False
         self.reports = False
 
-    def insert(self, kind: str, tensors: Iterable[object], num_samples: object = 0) -> None:
+    def insert(self, kind: str, tensors: Iterable[object], num_samples: object = 0) -> object:
         """Let the graph that is traced report when tensors are there.
 
         Args:
             kind: What their arrival means.
             tensors: Tensors of the graph; None among them is skipped.
             num_samples: Reported with them, a number or a scalar tensor.
+
+        Returns:
+            The tensor of that time, there as soon as it is taken; None without tensors.
         """
         awaited = [tensor for tensor in tensors if tensor is not None]
         if not awaited:
-            return
+            return None
         self.reports = True
-        moments, on_moment, clock = self._moments, self._on_moment, self._clock
+        moments, on_moment, clock, wall = self._moments, self._on_moment, self._clock, self._wall
 
-        def note(number: Any, *_: object) -> None:
-            moments.append(Moment(kind, clock(), int(number)))
+        def note(number: Any, taken_s: Any) -> None:
+            since_ns = max(0, wall() - round(float(taken_s) * 1e9))
+            moments.append(Moment(kind, clock() - since_ns, int(number)))
             on_moment(kind)
 
         # Of sparse gradients the values.
         dense: list[Any] = [getattr(tensor, "values", tensor) for tensor in awaited]
         called = [tensor for tensor in dense if _is_inlined(tensor.op.type)]
         direct = [tensor for tensor in dense if not _is_inlined(tensor.op.type)]
-        with self._tf.device("/CPU:0"), self._tf.control_dependencies(direct):
+        tf = self._tf
+        with tf.device("/CPU:0"):
             # To wait for a call that TensorFlow inlines is not to wait for its results: an element
-            # of these is passed. And not a tf.Variable, which would prevent saving what was
+            # of these is waited for. And not a tf.Variable, which would prevent saving what was
             # traced.
             elements = [self._element(tensor) for tensor in called]
-            self._tf.numpy_function(note, [num_samples, *elements], [])
+            with tf.control_dependencies([*direct, *elements]):
+                taken = tf.timestamp()
+            tf.numpy_function(note, [num_samples, taken], [])
+        return taken
+
+    def hold(self, value: object, first: Any) -> object:
+        """A batch that is passed on when the time of its first tensor was taken.
+
+        Nothing computes with it before, so a forward pass never begins before its batch has come.
+        """
+        tf = self._tf
+        taken = self.insert(DATA, [first], tf.shape(first)[0])
+        with tf.control_dependencies([taken]):
+            return tf.nest.map_structure(
+                lambda leaf: tf.identity(leaf) if tf.is_tensor(leaf) else leaf, value
+            )
 
     def _element(self, tensor: Any) -> object:
         rank = tensor.shape.rank
@@ -105,18 +129,22 @@ def pieces(moments: list[Moment], begin_ns: int, end_ns: int) -> list[Piece]:
 
     Until the loss is there a call is in ``forward``, until all gradients are in ``backward``. From
     then until all are reduced the rank only updates what came early, and that is ``collective``.
-    A call without any moment has no phases.
+    A call without any moment has no phases. Between the batches of one call the time from the last
+    reduced gradient to the next batch is in no phase.
 
     Args:
         moments: Those of the call, by time.
         begin_ns: When it began.
         end_ns: When it ended.
     """
-    phases, since = [], begin_ns
+    phases, since, before = [], begin_ns, ""
     for moment in _in_their_order(moments):
         if moment.at_ns > since:
-            phases.append((_PHASE_UNTIL[moment.kind], since, moment.at_ns))
+            # Of several batches in one call: nothing tells an update from the next batch.
+            if (before, moment.kind) != (REDUCED, DATA):
+                phases.append((_PHASE_UNTIL[moment.kind], since, moment.at_ns))
             since = moment.at_ns
+        before = moment.kind
     last = max((moment.kind for moment in moments), key=_ORDER.index, default=DATA)
     if last in _PHASE_AFTER and end_ns > since:
         phases.append((_PHASE_AFTER[last], since, end_ns))

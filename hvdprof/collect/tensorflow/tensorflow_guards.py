@@ -69,14 +69,14 @@ class EagerCalls:
     def fetch(self, call: Call) -> Call:
         """The guard of an iterator's next batch."""
 
-        def guarded(iterator: object) -> object:
+        def guarded(iterator: object, *args: object, **kwargs: object) -> object:
             if not self._recording.is_here():
-                return call(iterator)
+                return call(iterator, *args, **kwargs)
             if id(iterator) in self._unused:
                 with self._evaluating(is_over=True):
                     pass
             with opened(self._recording.fails, self._tracker.fetching):
-                batch = call(iterator)
+                batch = call(iterator, *args, **kwargs)
             self._recording.guarded(lambda: self._fetched(iterator, batch))
             return batch
 

@@ -22,7 +22,7 @@ from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.diagnostics import print_problem
-from hvdprof.collect.tensorflow.graph_marks import DATA, LOSS, READY, REDUCED, GraphMarks, pieces
+from hvdprof.collect.tensorflow.graph_marks import LOSS, READY, REDUCED, GraphMarks, pieces
 from hvdprof.collect.tensorflow.tensor_shapes import first_batched, flat_tensors
 from hvdprof.collect.tensorflow.tensorflow_guards import Call, EagerCalls, not_converted, replace
 
@@ -75,9 +75,13 @@ class TensorFlowRecorder:
                 replace(hvd, name, self._blocked)
         replace(type(tf.function(lambda: None)), "__call__", self._outer_call)
         replace(tf.GradientTape, "gradient", self._gradient)
-        iterator = sys.modules["tensorflow.python.data.ops.iterator_ops"].OwnedIterator
+        operations = "tensorflow.python.data.ops"
+        iterator = sys.modules[f"{operations}.iterator_ops"].OwnedIterator
         for name in ("__next__", "get_next"):
             replace(iterator, name, self._fetch)
+        # So Keras 3 fetches where a call trains on several batches.
+        optional = sys.modules[f"{operations}.optional_ops"]._OptionalImpl
+        replace(optional, "get_value", self._batch_within)
 
     def _begin(self) -> None:
         if not self.recording.begin():
@@ -171,21 +175,30 @@ class TensorFlowRecorder:
         return guarded
 
     def _fetch(self, call: Call) -> Call:
-        eager = self._eager.fetch(call)
+        eager, within = self._eager.fetch(call), self._batch_within(call)
 
-        def guarded(iterator: object) -> object:
-            if self._tf.executing_eagerly():
-                return eager(iterator)
-            batch = call(iterator)
-            self.recording.guarded(lambda: self._mark_batch(batch))
-            return batch
+        def guarded(iterator: object, *args: object, **kwargs: object) -> object:
+            fetch = eager if self._tf.executing_eagerly() else within
+            return fetch(iterator, *args, **kwargs)
 
         return guarded
 
-    def _mark_batch(self, batch: object) -> None:
+    def _batch_within(self, call: Call) -> Call:
+        """The guard of what fetches a batch within a compiled function."""
+
+        def guarded(source: object, *args: object, **kwargs: object) -> object:
+            batches = [call(source, *args, **kwargs)]
+            if not self._tf.executing_eagerly():
+                self.recording.guarded(lambda: batches.append(self._held(batches[0])))
+            return batches[-1]
+
+        return guarded
+
+    def _held(self, batch: object) -> object:
         first = first_batched(self._tf, batch)
-        if self._outermost is not None and first is not None:
-            self._mark(DATA, [first], self._tf.shape(first)[0])
+        if first is None or not self._marks_here():
+            return batch
+        return self._marks_of(self._outermost).hold(batch, first)
 
     def _blocked(self, call: Call) -> Call:
         def waiting(*args: object, **kwargs: object) -> object:
@@ -197,15 +210,15 @@ class TensorFlowRecorder:
 
         return waiting
 
-    def _mark(self, kind: str, tensors: Iterable[object], num_samples: object = 0) -> None:
-        function = self._outermost
+    def _mark(self, kind: str, tensors: Iterable[object]) -> None:
+        if self._marks_here():
+            awaited, marks = list(tensors), self._marks_of(self._outermost)
+            self.recording.guarded(lambda: marks.insert(kind, awaited))
+
+    def _marks_here(self) -> bool:
         # Operations of a GPU end before it has computed them, so their order shows nothing.
         has_gpu = bool(self._tf.config.get_visible_devices("GPU"))
-        if function is None or has_gpu or not self.recording.is_here():
-            return
-        awaited = list(tensors)
-        marks = self._marks_of(function)
-        self.recording.guarded(lambda: marks.insert(kind, awaited, num_samples))
+        return self._outermost is not None and not has_gpu and self.recording.is_here()
 
     def _marks_of(self, function: object) -> GraphMarks:
         return self._marks.setdefault(function, GraphMarks(self._tf, self._moment_passed))

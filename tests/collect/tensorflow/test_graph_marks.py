@@ -60,7 +60,8 @@ def test_without_moments_nothing_is_made_up(seen):
 
 def test_moments_of_a_graph_come_with_every_call():
     tf, clock, passed = FakeTensorFlow(), FakeTime(100), []
-    marks = GraphMarks(tf, passed.append, clock)
+    # The wall clock of a time that is taken just now.
+    marks = GraphMarks(tf, passed.append, clock, lambda: 0)
 
     def train():
         marks.insert(READY, [None, FakeTensor(2)])
@@ -77,15 +78,39 @@ def test_moments_of_a_graph_come_with_every_call():
     assert passed == [READY, DATA] * 2
 
 
+def test_a_moment_counts_when_tensorflow_took_it_and_not_when_python_was_told():
+    tf, clock, told = FakeTensorFlow(), FakeTime(1000), []
+    tf.timestamp = lambda: 5e-7
+    tf.numpy_function = lambda call, inputs, _: told.append(lambda: call(*inputs))
+    marks = GraphMarks(tf, lambda _: None, clock, lambda: 800)
+    marks.insert(DATA, [FakeTensor(2)], 7)
+    told[0]()
+
+    # 300 ns ago by the wall clock.
+    assert marks.take() == [Moment(DATA, 700, 7)]
+
+
 @pytest.mark.parametrize("length", [0, 3])
 @pytest.mark.parametrize("kind", ["StatefulPartitionedCall", "StatelessIf"])
-def test_results_of_calls_are_submitted_since_calls_are_inlined(kind, length):
-    tf, handed = FakeTensorFlow(), []
-    tf.numpy_function = lambda call, inputs, _: handed.extend(inputs)
+def test_of_results_of_calls_an_element_is_awaited_since_calls_are_inlined(kind, length):
+    tf = FakeTensorFlow()
     tensors = [FakeTensor(2), FakeTensor(length, kind)]
-    GraphMarks(tf, lambda _: None).insert(REDUCED, tensors)
+    taken = GraphMarks(tf, lambda _: None).insert(REDUCED, tensors)
 
-    assert handed == [0, [0][:length]]
+    direct, element = taken.after
+    assert direct is tensors[0]
+    assert element.shape.num_elements() == min(length, 1)
+
+
+def test_updates_between_the_batches_of_a_call_are_in_no_phase():
+    seen = moments((DATA, 1), (REDUCED, 5), (DATA, 9), (REDUCED, 12))
+
+    assert pieces(seen, 0, 20) == [
+        ("data", 0, 1),
+        ("collective", 1, 5),
+        ("collective", 9, 12),
+        ("optimizer", 12, 20),
+    ]
 
 
 def test_of_nothing_no_arrival_is_reported():

@@ -31,8 +31,9 @@ class Script:
         }
         self.folder = folder
         self.tf = FakeTensorFlow()
-        module = "tensorflow.python.data.ops.iterator_ops"
-        monkeypatch.setitem(sys.modules, module, self.tf.iterator_ops)
+        for name in ("iterator_ops", "optional_ops"):
+            module = f"tensorflow.python.data.ops.{name}"
+            monkeypatch.setitem(sys.modules, module, getattr(self.tf, name))
         self.hvd = fake_horovod(self.tf)
         watch = TensorFlowRecorder(self.hvd, self.tf, AutoSettings(**settings | changes))
         watch.hook_calls()
@@ -101,6 +102,45 @@ def test_a_compiled_step_that_fetches_its_batch_itself(script):
     steps = script.steps()
     assert {step["samples"] for step in steps} == {6}
     assert all(phase_ns(step, "data") > 0 for step in steps)
+
+
+def test_nothing_computes_with_a_batch_before_its_time_is_taken(script):
+    batch = (FakeTensor(6), [FakeTensor(6)], "no tensor")
+    script.hvd._make_allreduce_grads_fn()
+    iterator, got = script.tf.iterator_ops.OwnedIterator([batch]), []
+    script.tf.function(lambda: got.append(iterator.get_next(name="next")))()
+
+    assert got == [batch]
+    assert script.tf.held == [batch[0], batch[1][0]]
+
+
+def test_a_call_on_several_batches_is_a_step_with_the_samples_of_all(script):
+    script.hvd._make_allreduce_grads_fn()
+    optionals = [script.tf.optional_ops._OptionalImpl([FakeTensor(6)]) for _ in range(3)]
+
+    def steps():
+        for optional in optionals:
+            optional.get_value()
+            script.train()
+
+    train = script.tf.function(steps)
+    for _ in range(3):
+        train()
+
+    steps = script.steps()
+    assert [step["samples"] for step in steps] == [18, 18]
+    for part in ("data", *PARTS):
+        assert all(phase_ns(step, part) > 0 for step in steps), part
+    # Two of three updates lie between batches, and cannot be told from the next batch.
+    assert all(phase_ns(step, "data") < phase_ns(step, "backward") for step in steps)
+
+
+def test_what_was_computed_is_no_batch(script):
+    script.hvd._make_allreduce_grads_fn()
+    result = script.tf.optional_ops._OptionalImpl([FakeTensor(6)])
+
+    assert result.get_value() == result.batch
+    assert not script.tf.held
 
 
 def test_a_step_that_is_not_compiled_ends_with_its_update(script):
