@@ -26,6 +26,7 @@ pytestmark = [
 
 # Not imported: what they import is there in the environment of these tests alone.
 KERAS = str(ROOT / "tests" / "builders" / "keras_script.py")
+STRATEGY = str(ROOT / "tests" / "builders" / "strategy_script.py")
 TAPE = str(ROOT / "tests" / "builders" / "tape_script.py")
 BATCH = 16
 PARTS = ("forward", "backward", "blocked", "optimizer")
@@ -204,6 +205,36 @@ def test_a_rank_that_others_wait_for_within_a_compiled_step_is_named(tmp_path):
     assert stall["waiting"] == [0]
     assert [late["rank"] for late in stall["late"]] == [1]
     assert any("main" in line for line in stall["late"][0]["stack"])
+
+
+@pytest.mark.ran(
+    "`hvdprof run --launcher tf` of a script of MultiWorkerMirroredStrategy",
+    "TensorFlow 2.21.0, tf_keras 2.21.0",
+    "one host, 1 and 2 workers",
+)
+def test_workers_of_a_strategy_have_step_times(tmp_path):
+    # With Keras 3 `fit` fails with several workers, hvdprof or not.
+    options = ("--launcher", "tf", "--np", "1,2")
+    ended = run(tmp_path, STRATEGY, *options, TF_USE_LEGACY_KERAS="1")
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "recorder:" not in ended.stderr
+    manifest = Manifest.read(tmp_path / "run")
+    assert {record.engine for record in manifest.passes} == {"tf-multiworker"}
+    assert [record.mode for record in manifest.passes] == ["throughput"] * 2
+    steps, counted = steps_of(tmp_path)
+    assert steps.groupby("pass_id", observed=True).size().tolist() == [64, 128]
+    of_two = counted[counted["pass_id"].astype(str).str.contains("np2")]
+    assert set(of_two["samples"]) == {BATCH}
+    # Nothing is seen of what a strategy waits for.
+    assert of_two["blocked_ns"].isna().all()
+
+
+def test_what_keras_3_cannot_do_is_said(tmp_path):
+    ended = run(tmp_path, STRATEGY, "--launcher", "tf", "-np", "2")
+
+    assert ended.returncode == 6
+    assert "fit() of Keras 3 does not train with several workers" in " ".join(ended.stdout.split())
 
 
 @pytest.mark.ran(

@@ -33,7 +33,7 @@ from hvdprof.launch.run.sweep_progress import SweepProgress as SweepProgress
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.manifest import PassRecord as PassRecord
-from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES, TORCH_ENGINE
+from hvdprof.rundir.plan import OTHER_ENGINES, TORCH_ENGINE
 from hvdprof.rundir.written_file import check_place, write_whole
 
 
@@ -44,7 +44,7 @@ def launch_title(record: PassRecord) -> str:
     ranks = "1 rank" if record.size == 1 else f"{record.size} ranks"
     if all(segment.segment.engine == TORCH_ENGINE for segment in record.segments):
         return f"{ranks}, {ENGINE_TITLES[TORCH_ENGINE]}, repeat {record.repeat}"
-    is_named = record.engine in TORCH_DISTRIBUTED_ENGINES
+    is_named = record.engine in OTHER_ENGINES
     engine = f"{ENGINE_TITLES[record.engine]}, " if is_named else ""
     return f"{ranks}, {engine}{record.mode}, repeat {record.repeat}"
 

@@ -11,7 +11,13 @@ from hvdprof.rundir.plan import COLLECTIVES_ENGINE as COLLECTIVES_ENGINE
 from hvdprof.rundir.plan import DDP_ENGINE as DDP_ENGINE
 from hvdprof.rundir.plan import FSDP_ENGINE as FSDP_ENGINE
 from hvdprof.rundir.plan import HOROVOD_ENGINE as HOROVOD_ENGINE
-from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
+from hvdprof.rundir.plan import (
+    OTHER_ENGINES,
+    TF_CENTRAL_STORAGE,
+    TF_MIRRORED,
+    TF_MULTIWORKER,
+    TF_PARAMETER_SERVER,
+)
 from hvdprof.rundir.plan import TORCH_ENGINE as TORCH_ENGINE
 
 CELL_COLUMNS: tuple[Column, ...] = (
@@ -22,8 +28,9 @@ CELL_COLUMNS: tuple[Column, ...] = (
         "str",
         "",
         "Reduction engine: horovod, ddp for PyTorch's DistributedDataParallel, fsdp for FSDP2, "
-        "collectives for torch.distributed otherwise, torch for plain PyTorch on one rank, or "
-        "unknown where attached files do not say it.",
+        "collectives for torch.distributed otherwise, torch for plain PyTorch on one rank, "
+        "tf-multiworker, tf-mirrored, tf-central-storage or tf-parameter-server for a strategy of "
+        "tf.distribute, or unknown where attached files do not say it.",
     ),
     Column(
         "compression",
@@ -59,6 +66,10 @@ ENGINE_TITLES: dict[str, str] = {
     DDP_ENGINE: "DDP",
     FSDP_ENGINE: "FSDP2",
     COLLECTIVES_ENGINE: "torch.distributed",
+    TF_MULTIWORKER: "MultiWorkerMirroredStrategy",
+    TF_MIRRORED: "MirroredStrategy",
+    TF_CENTRAL_STORAGE: "CentralStorageStrategy",
+    TF_PARAMETER_SERVER: "ParameterServerStrategy",
     UNKNOWN: "engine unknown",
 }
 """Names of the engines in texts, in the order of tables."""
@@ -133,15 +144,13 @@ def setting_of_row(row: CellRow) -> str:
 
 def place_name(model: object, np_: int, engine: str) -> str:
     """Name of a cell in a sentence: ``resnet18 on 2 ranks``, ``resnet18 on 2 ranks under DDP``."""
-    under = f" under {ENGINE_TITLES[engine]}" if engine in TORCH_DISTRIBUTED_ENGINES else ""
+    under = f" under {ENGINE_TITLES[engine]}" if engine in OTHER_ENGINES else ""
     return f"{model} on {np_} rank{'s' if np_ > 1 else ''}{under}"
 
 
 def short_name(model: object, np_: int, engine: str) -> str:
     """Name of a cell as the subject of a finding: ``resnet18 np=2``, ``resnet18 np=2 DDP``."""
-    return f"{model} np={np_}" + (
-        f" {ENGINE_TITLES[engine]}" if engine in TORCH_DISTRIBUTED_ENGINES else ""
-    )
+    return f"{model} np={np_}" + (f" {ENGINE_TITLES[engine]}" if engine in OTHER_ENGINES else "")
 
 
 def cell_label(row: CellRow) -> str:

@@ -26,6 +26,14 @@ TORCH_DISTRIBUTED_ENGINES = (DDP_ENGINE, FSDP_ENGINE, COLLECTIVES_ENGINE)
 A script that ``torchrun`` starts is planned as the last one: its ranks name the engine.
 """
 
+TF_MULTIWORKER, TF_MIRRORED = "tf-multiworker", "tf-mirrored"
+TF_CENTRAL_STORAGE, TF_PARAMETER_SERVER = "tf-central-storage", "tf-parameter-server"
+TF_ENGINES = (TF_MULTIWORKER, TF_MIRRORED, TF_CENTRAL_STORAGE, TF_PARAMETER_SERVER)
+"""Strategies of ``tf.distribute``. A script of ``--launcher tf`` is planned as the first one."""
+
+OTHER_ENGINES = (*TORCH_DISTRIBUTED_ENGINES, *TF_ENGINES)
+"""What reduces without Horovod: it writes no timeline of Horovod's."""
+
 LEAST_STEPS_OF_RESULT = 20
 """Steps after the warm-up from which on a launch that was cut off has a result."""
 

@@ -41,14 +41,18 @@ class FakeTensorFlow:
         self.function = _bound(Function, self)
         self.GradientTape = _bound(GradientTape, self)
         self.iterator_ops = SimpleNamespace(OwnedIterator=_bound(OwnedIterator, self))
+        self.distribute = SimpleNamespace(
+            **{kind.__name__: kind for kind in _strategies(_bound(StrategyBase, self))}
+        )
         self.keras = SimpleNamespace(
+            callbacks=SimpleNamespace(CallbackList=_bound(CallbackList, self)),
             Model=_bound(Model, self),
             optimizers=SimpleNamespace(Optimizer=_bound(Optimizer, self)),
         )
         v1 = SimpleNamespace(train=SimpleNamespace(Optimizer=_bound(Optimizer, self)))
         self.compat = SimpleNamespace(v1=v1)
         self.nest = SimpleNamespace(flatten=_flatten, map_structure=_map_structure)
-        self.optional_ops = SimpleNamespace(_OptionalImpl=_bound(Optional, self))
+        self.optional_ops = SimpleNamespace(_OptionalImpl=_bound(OptionalBatch, self))
         self.held: list[FakeTensor] = []
         self._awaited: list[Any] = []
         self.config = SimpleNamespace(get_visible_devices=lambda kind: self.gpus)
@@ -200,7 +204,7 @@ class OwnedIterator:
         return next(self.batches)
 
 
-class Optional:
+class OptionalBatch:
     """As ``tf.experimental.Optional``, of a batch."""
 
     tf: FakeTensorFlow
@@ -222,6 +226,42 @@ class Model:
         self.tf.takes(400)
 
     predict = evaluate
+
+    def fit(self, x: Any, y: Any = None, batch_size: int | None = None, batches: int = 4) -> None:
+        callbacks = self.tf.keras.callbacks.CallbackList()
+        for number in range(batches):
+            callbacks.on_train_batch_begin(number)
+            self.tf.takes(2)
+            callbacks.on_train_batch_end(number)
+
+
+class CallbackList:
+    """As that of Keras: what it calls is of the user."""
+
+    tf: FakeTensorFlow
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        pass
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        pass
+
+
+class StrategyBase:
+    """As what every strategy is made by."""
+
+    tf: FakeTensorFlow
+
+    def __init__(self, extended: Any = None) -> None:
+        pass
+
+
+def _strategies(base: type) -> list[type]:
+    strategy = type("Strategy", (base,), {})
+    names = ("MirroredStrategy", "CollectiveAllReduceStrategy", "_DefaultDistributionStrategy")
+    kinds = [type(name, (strategy,), {}) for name in names]
+    multi = type("MultiWorkerMirroredStrategy", (kinds[1],), {})
+    return [strategy, *kinds, multi]
 
 
 def fake_horovod(tf: FakeTensorFlow) -> SimpleNamespace:

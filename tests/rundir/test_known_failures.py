@@ -86,6 +86,12 @@ def test_known_causes_come_with_what_to_do(reason: str, cause: str, action: str)
             "remove it, or stay with Keras 2: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1",
         ),
         (
+            "}) with an unsupported type (<class 'tensorflow.python.distribute.values.PerReplica'>"
+            ") to a Tensor.",
+            "fit() of Keras 3 does not train with several workers of tf.distribute",
+            "stay with Keras 2 for it: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1",
+        ),
+        (
             "ModuleNotFoundError: No module named 'horovod'",
             "Horovod is not installed for the Python of the ranks",
             "hvdprof install-horovod",

@@ -25,8 +25,8 @@ def header_line(
         identity: Which rank it is.
         device: Where the model computes.
         clock: Nanoseconds.
-        engine: What reduces under ``torch.distributed``; empty where that is not known, which
-            counts as DDP.
+        engine: What reduces without Horovod; empty where that is not known, which counts as DDP
+            under ``torch.distributed``.
     """
     line: HeaderLine = {
         "kind": "header",
@@ -46,7 +46,7 @@ def header_line(
         "versions": _versions(),
         "host": host_facts(),
     }
-    if loaded_horovod() is None and loaded_torch_distributed() is not None:
+    if loaded_horovod() is None and (engine or loaded_torch_distributed() is not None):
         line["engine"] = engine or DDP_ENGINE
     if device.startswith("cuda"):
         if gpu := _gpu(device):

@@ -2,9 +2,9 @@
 
 A function of TensorFlow runs as a graph, of which Python sees begin and end alone. While it is
 traced, small operations are put beside its own, each of which waits for the tensors whose arrival
-it reports. They take the time within TensorFlow; Python, which may have to wait for a core, is only
-told. Computing waits for the time of its batch alone, which takes some microseconds, so computing
-and communication overlap as before.
+it reports. They take the time within TensorFlow; Python, which may have to wait for a core, only
+hears of it. Computing waits for the time of its batch alone, which takes some microseconds, so
+computing and communication overlap as before.
 """
 
 import time
@@ -140,7 +140,7 @@ def pieces(moments: list[Moment], begin_ns: int, end_ns: int) -> list[Piece]:
     phases, since, before = [], begin_ns, ""
     for moment in _in_their_order(moments):
         if moment.at_ns > since:
-            # Of several batches in one call: nothing tells an update from the next batch.
+            # Of several batches in one call: an update looks like the next batch.
             if (before, moment.kind) != (REDUCED, DATA):
                 phases.append((_PHASE_UNTIL[moment.kind], since, moment.at_ns))
             since = moment.at_ns

@@ -15,7 +15,14 @@ from hvdprof.launch.launchers.elastic_job import HorovodrunElastic
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun, require_pmix
 from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
-from hvdprof.launch.plan.options import HOROVODRUN, LAUNCHER_NAMES, MPIRUN, SRUN, TORCHRUN
+from hvdprof.launch.plan.options import (
+    HOROVODRUN,
+    LAUNCHER_NAMES,
+    MPIRUN,
+    SRUN,
+    TENSORFLOW,
+    TORCHRUN,
+)
 from hvdprof.launch.plan.preflight import AUTO, GLOO, MPI, check_known
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
@@ -131,6 +138,11 @@ def find_launcher(
         raise UsageError(
             "--launcher torchrun starts scripts of torch.distributed, not ranks of Horovod.",
             hint="hvdprof bench --engine ddp, or hvdprof run --launcher torchrun",
+        )
+    if chosen == TENSORFLOW:
+        raise UsageError(
+            "--launcher tf starts scripts of tf.distribute, not ranks of Horovod.",
+            hint="hvdprof bench --engine tf-multiworker, or hvdprof run --launcher tf",
         )
     if make is None:
         raise UsageError(

@@ -16,6 +16,7 @@ from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import (
     DDP_ENGINE,
     HOROVOD_ENGINE,
+    TF_ENGINES,
     TORCH_DISTRIBUTED_ENGINES,
     TORCH_ENGINE,
     Segment,
@@ -102,7 +103,12 @@ class _Launch:
 
 def _rounds(settings: Settings, groups: list[_Group]) -> Iterator[_Launch]:
     options = settings.options
-    observed = [group for group in groups if group.size > 1 or settings.elastic]
+    # Of the collectives of a strategy no launch sees more.
+    observed = [
+        group
+        for group in groups
+        if (group.size > 1 or settings.elastic) and group.engine not in TF_ENGINES
+    ]
     if isinstance(options, TrainingOptions) and (options.light or not options.trace):
         observed = []
     # ``launch.run.repeats`` plans the others, as the result needs them.
@@ -136,9 +142,7 @@ def _pass(
         mode=launch.mode,
         size=size,
         repeat=launch.repeat,
-        controller=_backend(settings)
-        if engine in TORCH_DISTRIBUTED_ENGINES
-        else settings.controller,
+        controller=_backend(settings, engine),
         oversubscribed=bool(crowds(settings, capacity, placed)),
         # A script places itself; its ranks record afterwards whether each had cores of its own.
         pinned=settings.script is None and can_pin(settings, capacity, placed, timeline=timeline),
@@ -150,9 +154,11 @@ def _pass(
     )
 
 
-def _backend(settings: Settings) -> str:
-    """What ``torch.distributed`` reduces with."""
-    return "nccl" if settings.device == "cuda" else "gloo"
+def _backend(settings: Settings, engine: str) -> str:
+    """What the ranks reduce with: Horovod's controller, or the backend of another engine."""
+    if engine in TORCH_DISTRIBUTED_ENGINES:
+        return "nccl" if settings.device == "cuda" else "gloo"
+    return "grpc" if engine in TF_ENGINES else settings.controller
 
 
 def _baseline(settings: Settings) -> Iterator[Segment]:

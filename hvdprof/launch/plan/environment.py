@@ -15,7 +15,7 @@ from hvdprof.machine.mpi import OPENMPI, Mpi
 from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS, ddp_argument
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
-from hvdprof.rundir.plan import TORCH_DISTRIBUTED_ENGINES
+from hvdprof.rundir.plan import OTHER_ENGINES, TORCH_DISTRIBUTED_ENGINES
 from hvdprof.rundir.recording.line_format import LINES_HZ
 from hvdprof.rundir.recording.sample_format import FLOPS
 from hvdprof.rundir.recording.window_line import LIGHT
@@ -133,9 +133,13 @@ def pass_environment(
     stall_warn_s = settings.options.stall_warn_s
     if stall_warn_s and (record.size > 1 or record.session is not None):
         variables[STALL_WARN] = str(stall_warn_s)
-    if record.engine not in TORCH_DISTRIBUTED_ENGINES:
+    if record.engine not in OTHER_ENGINES:
         variables |= _of_horovod(settings.of_models, record)
-    elif settings.script is not None and record.mode != Mode.THROUGHPUT:
+    elif (
+        record.engine in TORCH_DISTRIBUTED_ENGINES
+        and settings.script is not None
+        and record.mode != Mode.THROUGHPUT
+    ):
         variables |= _of_flight_recorder(paths)
     if settings.device == "cuda":
         variables["NCCL_DEBUG"] = "INFO"

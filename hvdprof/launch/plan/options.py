@@ -31,7 +31,11 @@ Amount = str | float
 """A duration, ``"5m"`` or seconds, or a share, ``"3%"`` or 0.03."""
 
 HOROVODRUN, MPIRUN, SRUN, TORCHRUN = "horovodrun", "mpirun", "srun", "torchrun"
-LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN, TORCHRUN)
+TENSORFLOW = "tf"
+LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN, TORCHRUN, TENSORFLOW)
+WITHOUT_HOROVOD = (TORCHRUN, TENSORFLOW)
+"""Launchers of ranks that need no Horovod."""
+
 DEVICES = (AUTO, "cpu", "cuda")
 DESIGN = "Design"
 RANKS = "Ranks and hosts"
@@ -111,7 +115,8 @@ class RankOptions:
     launcher: str = option(
         AUTO,
         f"{', '.join(LAUNCHER_NAMES)}; auto is mpirun for mpi and horovodrun for gloo; srun works "
-        "inside a Slurm allocation, torchrun with scripts of torch.distributed.",
+        "inside a Slurm allocation, torchrun with scripts of torch.distributed, tf with "
+        "Keras scripts under a strategy of tf.distribute, on this host.",
         "--launcher",
         panel=RANKS,
         known=LAUNCHER_NAMES,

@@ -12,7 +12,7 @@ from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
-from hvdprof.rundir.plan import LEAST_STEPS_OF_RESULT, TORCH_DISTRIBUTED_ENGINES
+from hvdprof.rundir.plan import LEAST_STEPS_OF_RESULT, OTHER_ENGINES
 
 TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
@@ -71,8 +71,7 @@ def workload_environment(
 
 def _has_timeline(record: PassRecord) -> bool:
     # Horovod alone writes one.
-    is_of_torch = record.engine in TORCH_DISTRIBUTED_ENGINES
-    return record.mode != Mode.THROUGHPUT and not is_of_torch
+    return record.mode != Mode.THROUGHPUT and record.engine not in OTHER_ENGINES
 
 
 def least_partial_steps(settings: Settings) -> int | None:

@@ -13,6 +13,7 @@ from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, Usage
 from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
+from hvdprof.launch.launchers.tf_workers import TensorFlowWorkers
 from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import (
@@ -24,7 +25,14 @@ from hvdprof.launch.plan.bench_settings import (
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.environment import inherited_environment, is_on_this_host
 from hvdprof.launch.plan.hosts import Capacity, is_this_host, parse_hosts
-from hvdprof.launch.plan.options import DEVICES, SRUN, TORCHRUN, record_of
+from hvdprof.launch.plan.options import (
+    DEVICES,
+    SRUN,
+    TENSORFLOW,
+    TORCHRUN,
+    WITHOUT_HOROVOD,
+    record_of,
+)
 from hvdprof.launch.plan.preflight import (
     AUTO,
     GLOO,
@@ -40,7 +48,12 @@ from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_progress import SweepProgress
 from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.machine.install.build_tools import available_memory_bytes
-from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod, require_torch
+from hvdprof.machine.install.horovod_features import (
+    HorovodBuild,
+    require_horovod,
+    require_tensorflow,
+    require_torch,
+)
 from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
@@ -62,15 +75,17 @@ class Tools:
 def find_tools(launcher: str = AUTO) -> Tools:
     """What this interpreter's Horovod was built with and the MPI beside it.
 
-    What ``torchrun`` starts needs PyTorch alone: without Horovod, it is asked instead.
+    What ``torchrun`` starts needs PyTorch alone: without Horovod, it is asked instead. So is
+    TensorFlow for its own workers.
 
     Raises:
         EnvironmentNotReadyError: What the launcher needs is not there or cannot be imported.
         StorageError: The working directory was deleted, in which nothing can be imported.
     """
     require_working_directory()
-    if launcher == TORCHRUN:
-        return Tools(require_torch(), None)
+    if launcher in WITHOUT_HOROVOD:
+        ask = require_torch if launcher == TORCHRUN else require_tensorflow
+        return Tools(ask(), None)
     return Tools(require_horovod(), find_mpi())
 
 
@@ -115,7 +130,7 @@ def machine_of(tools: Tools, *, controller: str, device: str, launcher: str = AU
         UsageError: No controller or device has that name.
         EnvironmentNotReadyError: This machine does not have it.
     """
-    needs_horovod = launcher != TORCHRUN
+    needs_horovod = launcher not in WITHOUT_HOROVOD
     return Machine(
         controller=choose_controller(controller, tools.horovod, tools.mpi)
         if needs_horovod
@@ -223,6 +238,8 @@ def launcher_of(settings: Settings, tools: Tools) -> Launcher:
     """
     if settings.script is not None and settings.elastic is not None:
         return find_elastic_launcher(settings.elastic, settings.script.network_interface)
+    if settings.launcher == TENSORFLOW:
+        return TensorFlowWorkers()
     if settings.launcher == TORCHRUN and (
         settings.script is not None or HOROVOD_ENGINE not in settings.engines
     ):

@@ -6,8 +6,16 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.rundir.gpu_crowd import gpu_crowd, of_header
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
-from hvdprof.rundir.plan import COLLECTIVES_ENGINE, TORCH_DISTRIBUTED_ENGINES
+from hvdprof.rundir.plan import (
+    COLLECTIVES_ENGINE,
+    OTHER_ENGINES,
+    TF_MULTIWORKER,
+    TORCH_DISTRIBUTED_ENGINES,
+)
 from hvdprof.rundir.recording.recorder_format import HeaderLine
+
+_UNNAMED = (COLLECTIVES_ENGINE, TF_MULTIWORKER)
+"""Of launches of a script that no rank has named yet."""
 
 
 def refine_from_ranks(
@@ -15,8 +23,8 @@ def refine_from_ranks(
 ) -> None:
     """Correct a pass by the headers of its recorder files, and add hosts that were not known.
 
-    Which engine and backend a script uses is known to its ranks alone. The launches of torchrun
-    that are still planned get the engine, too.
+    Which engine and backend a script uses is known to its ranks alone. The launches that
+    are still planned get the engine, too.
     Cores and GPUs of other hosts are only known there; whether a rank really got cores of its own
     is only known to the rank.
     """
@@ -30,10 +38,10 @@ def refine_from_ranks(
     new = [ranks[0]["host"] for name, ranks in by_host.items() if name not in known]
     manifest.hosts += [dict(host) for host in new]
     engines = {header.get("engine") for header in headers}
-    if len(engines) == 1 and (engine := engines.pop()) in TORCH_DISTRIBUTED_ENGINES:
+    if len(engines) == 1 and (engine := engines.pop()) in OTHER_ENGINES:
         _name(record, engine)
         for other in manifest.passes:
-            if other.status == Status.PLANNED and other.engine == COLLECTIVES_ENGINE:
+            if other.status == Status.PLANNED and other.engine in _UNNAMED:
                 _name(other, engine)
     backends = {header.get("backend", "") for header in headers} - {""}
     if record.engine in TORCH_DISTRIBUTED_ENGINES and len(backends) == 1:

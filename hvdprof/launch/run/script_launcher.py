@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.options import TORCHRUN
+from hvdprof.launch.plan.options import TENSORFLOW, TORCHRUN, WITHOUT_HOROVOD
 from hvdprof.launch.plan.preflight import AUTO
 from hvdprof.launch.plan.run_options import RunOptions, ScriptOptions
 from hvdprof.launch.run.script_command import (
@@ -68,18 +68,25 @@ def started_by_torchrun(options: S) -> tuple[S, tuple[str, ...]]:
     return started, found.options
 
 
-def check_torchrun(options: RunOptions) -> None:
-    """Find options that do not go with ``torchrun``.
+def check_launcher(options: RunOptions) -> None:
+    """Find options that do not go with a launcher of ranks without Horovod.
 
     Raises:
         UsageError: There is one.
     """
-    if options.launcher != TORCHRUN:
+    if options.launcher not in WITHOUT_HOROVOD:
         return
+    if options.launcher == TENSORFLOW and (options.hosts is not None or options.is_elastic):
+        raise UsageError(
+            "--launcher tf starts the workers of tf.distribute on this host alone.",
+            hint="Omit --hosts and the options of elastic jobs.",
+        )
     if options.controller != AUTO:
         raise UsageError(
             f"--controller {options.controller} is Horovod's.",
-            hint="The script names its backend itself: init_process_group(...)",
+            hint="The script names its backend itself: init_process_group(...)"
+            if options.launcher == TORCHRUN
+            else "The script names its strategy itself.",
         )
 
 

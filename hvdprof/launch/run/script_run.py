@@ -11,7 +11,7 @@ from hvdprof.launch.plan.bench_options import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.plan.bench_settings import Machine
 from hvdprof.launch.plan.environment import parse_variables
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
-from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN, check_options
+from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TENSORFLOW, TORCHRUN, check_options
 from hvdprof.launch.plan.preflight import (
     AUTO,
     GLOO,
@@ -30,6 +30,7 @@ from hvdprof.launch.plan.settings import (
     LONGEST_TURN_S,
     OF_ELASTIC,
     OF_FUNCTION,
+    OF_TENSORFLOW,
     ModelSettings,
     ScriptSettings,
     Settings,
@@ -38,10 +39,13 @@ from hvdprof.launch.plan.settings import (
 from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.script_command import script_name, script_of, with_own_python
-from hvdprof.launch.run.script_launcher import check_torchrun, started_by_torchrun
+from hvdprof.launch.run.script_launcher import check_launcher, started_by_torchrun
 from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE, TF_MULTIWORKER
+
+_ENGINES = {TORCHRUN: COLLECTIVES_ENGINE, TENSORFLOW: TF_MULTIWORKER}
+"""Of a script that is not Horovod's, until its ranks name it."""
 
 
 def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
@@ -138,7 +142,7 @@ def _settings(
         data="script",
         turn_s=LONGEST_TURN_S if takes_turns and not no_turns else None,
         no_turns=no_turns,
-        engines=(COLLECTIVES_ENGINE if options.launcher == TORCHRUN else HOROVOD_ENGINE,),
+        engines=(_ENGINES.get(options.launcher, HOROVOD_ENGINE),),
         script=script,
     )
     return settings, machine
@@ -150,6 +154,8 @@ def _no_turns(options: TrainingOptions, device: str) -> str:
         return OF_FUNCTION
     if options.is_elastic:
         return OF_ELASTIC
+    if options.launcher == TENSORFLOW:
+        return OF_TENSORFLOW
     is_elsewhere = bool(options.hosts) or options.launcher == SRUN
     return reason_by_place(is_elsewhere=is_elsewhere, device=device)
 
@@ -250,7 +256,7 @@ def check_script_options(options: RunOptions) -> None:
     if not options.command:
         raise _incomplete(options)
     options, _ = started_by_torchrun(options)
-    check_torchrun(options)
+    check_launcher(options)
     sizes_of(options)
     _stopping(options)
     parse_variables("--env", options.env)

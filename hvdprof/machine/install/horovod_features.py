@@ -61,20 +61,36 @@ print({_MARK!r} + json.dumps({{
 }}))
 """
 
-_TORCH_QUESTION = f"""
+_TORCH_QUESTION = """
 import json
 import torch
 nccl = torch.cuda.nccl.version() if torch.version.cuda else None
 gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+found = {
+    "torch": True,
+    "torch_version": torch.__version__,
+    "nccl_version": None if nccl is None else ".".join(map(str, nccl)),
+}
+"""
+_TENSORFLOW_QUESTION = """
+import json
+import tensorflow
+gpus = len(tensorflow.config.list_physical_devices("GPU"))
+found = {
+    "torch": False,
+    "torch_version": "",
+    "tensorflow_version": tensorflow.__version__,
+    "nccl_version": None,
+}
+"""
+_ANSWER = f"""
 print({_MARK!r} + json.dumps({{
     "installed": True,
     "version": "",
-    "torch_version": torch.__version__,
     **dict.fromkeys(("mpi", "gloo", "nccl", "tensorflow"), False),
-    "torch": True,
     "cuda_available": gpus > 0,
     "cuda_device_count": gpus,
-    "nccl_version": None if nccl is None else ".".join(map(str, nccl)),
+    **found,
 }}))
 """
 
@@ -147,19 +163,31 @@ def require_torch(python: str = sys.executable) -> HorovodBuild:
     answer = ask_horovod(python)
     if isinstance(answer, HorovodBuild) and answer.torch:
         return answer
-    found = _ask_torch(python)
+    return _require(python, _TORCH_QUESTION, "PyTorch", "pip install torch")
+
+
+def require_tensorflow(python: str = sys.executable) -> HorovodBuild:
+    """The TensorFlow of an interpreter alone, as a Horovod without a version.
+
+    Raises:
+        EnvironmentNotReadyError: There is no TensorFlow that can be imported.
+    """
+    hint = "pip install tensorflow   (docs/howto/tensorflow.md)"
+    return _require(python, _TENSORFLOW_QUESTION, "TensorFlow", hint)
+
+
+def _require(python: str, question: str, name: str, hint: str) -> HorovodBuild:
+    found = _ask_alone(python, question)
     if isinstance(found, HorovodProblem):
-        raise EnvironmentNotReadyError(
-            f"PyTorch cannot be imported: {found.reason}", hint="pip install torch"
-        )
+        raise EnvironmentNotReadyError(f"{name} cannot be imported: {found.reason}", hint=hint)
     return found
 
 
 @functools.cache
-def _ask_torch(python: str) -> HorovodBuild | HorovodProblem:
+def _ask_alone(python: str, question: str) -> HorovodBuild | HorovodProblem:
     try:
         answer = subprocess.run(
-            [python, "-P", "-c", _TORCH_QUESTION],
+            [python, "-P", "-c", question + _ANSWER],
             capture_output=True,
             text=True,
             timeout=180,

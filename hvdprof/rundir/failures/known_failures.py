@@ -156,6 +156,11 @@ KNOWN_CAUSES = (
         "remove it, or stay with Keras 2: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1",
     ),
     _error(
+        r"Attempt to convert a value \(PerReplica|with an unsupported type .*PerReplica",
+        "fit() of Keras 3 does not train with several workers of tf.distribute",
+        "stay with Keras 2 for it: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1",
+    ),
+    _error(
         r"No module named '?(?P<module>\w+)",
         "the Python of the ranks has no module {module}",
         "python -m pip install its package, or add its folder to PYTHONPATH",

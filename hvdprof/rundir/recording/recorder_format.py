@@ -108,8 +108,8 @@ class HeaderLine(TypedDict):
         Annotated[
             str,
             Key(
-                "`ddp`, `fsdp` or `collectives` where `torch.distributed` connects the ranks, and "
-                "no Horovod"
+                "where no Horovod connects the ranks: `ddp`, `fsdp` or `collectives` of "
+                "`torch.distributed`, or the strategy of `tf.distribute`, such as `tf-multiworker`"
             ),
         ]
     ]

@@ -9,7 +9,7 @@ from hvdprof.collect.tensorflow.graph_marks import (
     Moment,
     pieces,
 )
-from tests.builders.fake_tensorflow import FakeTensor, FakeTensorFlow
+from tests.builders.fake_tensorflow import FakeTensor, FakeTensorFlow, Timestamp
 from tests.builders.fake_torch import FakeTime
 
 
@@ -78,13 +78,12 @@ def test_moments_of_a_graph_come_with_every_call():
     assert passed == [READY, DATA] * 2
 
 
-def test_a_moment_counts_when_tensorflow_took_it_and_not_when_python_was_told():
-    tf, clock, told = FakeTensorFlow(), FakeTime(1000), []
-    tf.timestamp = lambda: 5e-7
-    tf.numpy_function = lambda call, inputs, _: told.append(lambda: call(*inputs))
+def test_a_moment_counts_when_tensorflow_took_it_and_not_when_it_was_reported():
+    tf, clock, calls = FakeTensorFlow(), FakeTime(1000), []
+    tf.numpy_function = lambda call, inputs, _: calls.append(lambda: call(inputs[0], 5e-7))
     marks = GraphMarks(tf, lambda _: None, clock, lambda: 800)
     marks.insert(DATA, [FakeTensor(2)], 7)
-    told[0]()
+    calls[0]()
 
     # 300 ns ago by the wall clock.
     assert marks.take() == [Moment(DATA, 700, 7)]
@@ -97,6 +96,7 @@ def test_of_results_of_calls_an_element_is_awaited_since_calls_are_inlined(kind,
     tensors = [FakeTensor(2), FakeTensor(length, kind)]
     taken = GraphMarks(tf, lambda _: None).insert(REDUCED, tensors)
 
+    assert isinstance(taken, Timestamp)
     direct, element = taken.after
     assert direct is tensors[0]
     assert element.shape.num_elements() == min(length, 1)

@@ -118,12 +118,12 @@ def test_a_call_on_several_batches_is_a_step_with_the_samples_of_all(script):
     script.hvd._make_allreduce_grads_fn()
     optionals = [script.tf.optional_ops._OptionalImpl([FakeTensor(6)]) for _ in range(3)]
 
-    def steps():
+    def train_on_all():
         for optional in optionals:
             optional.get_value()
             script.train()
 
-    train = script.tf.function(steps)
+    train = script.tf.function(train_on_all)
     for _ in range(3):
         train()
 
@@ -131,7 +131,7 @@ def test_a_call_on_several_batches_is_a_step_with_the_samples_of_all(script):
     assert [step["samples"] for step in steps] == [18, 18]
     for part in ("data", *PARTS):
         assert all(phase_ns(step, part) > 0 for step in steps), part
-    # Two of three updates lie between batches, and cannot be told from the next batch.
+    # Two of three updates lie between batches, and look like the next batch.
     assert all(phase_ns(step, "data") < phase_ns(step, "backward") for step in steps)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.run.script_command import torchrun_command
-from hvdprof.launch.run.script_launcher import check_torchrun, started_by_torchrun
+from hvdprof.launch.run.script_launcher import check_launcher, started_by_torchrun
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_another_launcher_would_start_torchrun_in_every_rank():
 
 def test_options_of_horovod_do_not_go_with_torchrun():
     with pytest.raises(UsageError):
-        check_torchrun(options("python t.py", launcher="torchrun", controller="gloo"))
-    check_torchrun(options("python t.py", controller="gloo"))
+        check_launcher(options("python t.py", launcher="torchrun", controller="gloo"))
+    check_launcher(options("python t.py", controller="gloo"))
 
 
 def test_several_nodes_are_the_hosts_of_hvdprof():
@@ -91,4 +91,4 @@ def test_several_nodes_are_the_hosts_of_hvdprof():
     assert "--hosts h1:4,h2:4" in error.value.hint
     started, _ = started_by_torchrun(options(command, hosts="h1:4,h2:4"))
     assert (started.np, started.launcher, started.hosts) == (8, "torchrun", "h1:4,h2:4")
-    check_torchrun(started)
+    check_launcher(started)

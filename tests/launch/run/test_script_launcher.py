@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.errors import UsageError
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.run.script_launcher import (
+    check_launcher,
     is_launcher_by_imports,
     launcher_name,
     started_by_torchrun,
@@ -93,3 +95,16 @@ def test_a_file_that_cannot_be_read_or_is_no_text_decides_nothing(tmp_path: Path
     script.write_bytes(b"\xff\xfe\x00import torch.distributed")
     assert launcher_name(options(script)) == "auto"
     assert not is_launcher_by_imports(RunOptions(np=2))
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [({"hosts": "h1:2"}, "on this host alone"), ({"controller": "gloo"}, "is Horovod's")],
+)
+def test_workers_of_tensorflow_take_neither_hosts_nor_a_controller(
+    tmp_path: Path, values: dict[str, str], says: str
+) -> None:
+    script = written(tmp_path, train="")
+    check_launcher(options(script, launcher="tf"))
+    with pytest.raises(UsageError, match=says):
+        check_launcher(options(script, launcher="tf", **values))

@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
+STRATEGIES = "tensorflow"
+"""Has the strategies of ``tf.distribute``."""
+
 RECORDERS = {
     "horovod.torch": "hvdprof.collect.auto.autorecord",
     "horovod.tensorflow": "hvdprof.collect.tensorflow.tensorflow_watch",
+    STRATEGIES: "hvdprof.collect.tensorflow.strategy_watch",
 }
 """The awaited module, and the module whose ``record_training`` is called with it."""
 
@@ -113,7 +117,8 @@ def install() -> None:
     """Record the training of this process as soon as it imports a Horovod, or has."""
     is_waiting = any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path)
     awaited = {
-        **dict.fromkeys(RECORDERS, _record),
+        # TensorFlow itself only in workers of a strategy: its import alone costs nothing.
+        **{name: _record for name in RECORDERS if name != STRATEGIES or "TF_CONFIG" in os.environ},
         GROUPS: _await_group,
         UPDATES: _await_update,
         PROCESSES: watch_workers,
