@@ -29,7 +29,7 @@ from hvdprof.live.job_state import LATENESS
 from hvdprof.live.machine.memory_growth import MemoryGrowth
 from hvdprof.live.machine.sample_feed import Sampled
 from hvdprof.live.watcher import Watcher
-from hvdprof.rundir.recording.sample_format import RSS
+from hvdprof.rundir.recording.sample_format import DEVICE, MEASURES, RANK, RSS
 
 NOISE, CORRELATION, PLACEMENT, STALLS, STALL = 0.03, 0.6, 0.01, 0.01, 0.15
 ONSET, END, LENGTH = 100, 400, 500
@@ -211,6 +211,20 @@ def write_job(folder: Path, ranks: int, windows: int) -> None:
             file.write(json.dumps(line, separators=(",", ":")) + "\n")
     for file in files:
         file.close()
+    for rank in range(ranks):
+        write_samples(folder / f"samples-{rank}.jsonl", windows)
+
+
+def write_samples(path: Path, windows: int) -> None:
+    """Samples of a rank and its GPU while a watcher follows: every measure, every 5 s."""
+    with path.open("w") as file:
+        for end in range(WINDOW_S, windows + 1, WINDOW_S):
+            times = {"start_ns": (end - WINDOW_S) * 10**9, "end_ns": end * 10**9}
+            for scope in (RANK, DEVICE):
+                names = [name for name, one in MEASURES.items() if one.scope == scope]
+                measures = [(name, 5, 1e9, 1e9, 1e9, 1e9) for name in names]
+                line = {"kind": "samples", "scope": scope, "device": "", **times}
+                file.write(json.dumps(line | {"measures": measures}) + "\n")
 
 
 def cost(ranks: int, windows: int) -> tuple[float, float]:

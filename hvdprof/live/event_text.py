@@ -1,14 +1,11 @@
 """The sentences of events; ``docs/howto/watch.md`` shows them."""
 
-import math
 import time
 from collections.abc import Sequence
 
 from hvdprof import units
-from hvdprof.live.machine.memory_growth import Growing
 from hvdprof.live.sampled_place import MostSampled
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.recording.sample_format import RSS
 
 OUTSIDE = "outside"
 _PHASES = {OUTSIDE: "outside all phases", "before_update": "before the optimizer"}
@@ -77,38 +74,6 @@ def input_bound(wait_ns: float, step_ns: float) -> str:
 def input_bound_over(lasted_s: float) -> str:
     """Data is no longer a large part of the step on every rank."""
     return f"Data is no longer a large part of the step, after {units.duration(lasted_s)}."
-
-
-def memory_grows(found: Growing, host: str, *, per_step: float, left_s: float) -> str:
-    """Memory of a rank that grows.
-
-    Args:
-        found: Since when, from and to how many bytes.
-        host: Of the rank.
-        per_step: Bytes.
-        left_s: Until the host has no memory available at this rate; NaN where not known.
-    """
-    low, high = units.byte_size(found.low), units.byte_size(found.high)
-    text = (
-        f"{_memory_of(found)} grows by {units.byte_size(per_step)} per step, from {low} to {high} "
-        f"in {units.duration(found.until_s - found.since_s)}."
-    )
-    if math.isnan(left_s):
-        return text
-    return (
-        f"{text} At this rate {host or 'its host'} has no memory available in about "
-        f"{units.duration(left_s)}; the limit of a container may come sooner."
-    )
-
-
-def memory_grows_over(found: Growing, at_s: float) -> str:
-    """Memory of a rank that no longer grows."""
-    return f"{_memory_of(found)} no longer grows, after {units.duration(at_s - found.since_s)}."
-
-
-def _memory_of(found: Growing) -> str:
-    what = "memory (rss)" if found.measure == RSS else "GPU memory (torch allocated)"
-    return f"The {what} of rank {found.rank}"
 
 
 def no_progress(silent_s: float, step: int) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hvdprof.live import event_text
 from hvdprof.live.job_state import Change
 from hvdprof.live.job_windows import JobWindow
 from hvdprof.live.machine.explanation import KEPT, explained_rank, explained_slowdown
@@ -90,11 +89,7 @@ class MachineWatch:
                 if (self._hosts[rank], one.measure) == (host, RSS)
             ]
             room = self.available.get(host, math.nan) / (sum(rates) or math.nan)
-        text = (
-            event_text.memory_grows(found, host, per_step=found.per_s * step_s, left_s=room)
-            if is_begin
-            else event_text.memory_grows_over(found, at_s)
-        )
+        text = found.text(host, step_s, room) if is_begin else found.text_over(at_s)
         steps = [w.any_rank for w in self._windows if w.ranks[min(w.ranks)].wall_ns / 1e9 >= at_s]
         return Change(
             kind=EventKind.MEMORY_GROWS,

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from hvdprof import units
 from hvdprof.live.e_detector import HISTORY, EDetector
 from hvdprof.live.machine.sample_feed import Sampled
 from hvdprof.rundir.recording.sample_format import RSS, TORCH_ALLOCATED
@@ -54,6 +55,36 @@ class Growing:
     low: float
     high: float
     per_s: float
+
+    def text(self, host: str, step_s: float, left_s: float) -> str:
+        """How it grows, and until when there is room.
+
+        Args:
+            host: Of the rank.
+            step_s: Length of a step.
+            left_s: Until the host has no memory available at this rate; NaN where not known.
+        """
+        low, high = units.byte_size(self.low), units.byte_size(self.high)
+        text = (
+            f"{self._what()} grows by {units.byte_size(self.per_s * step_s)} per step, from {low} "
+            f"to {high} in {units.duration(self.until_s - self.since_s)}."
+        )
+        if math.isnan(left_s):
+            return text
+        digit_s = next(unit_s for unit_s in (3600, 60, 1) if left_s > 2 * unit_s or unit_s == 1)
+        return (
+            f"{text} At this rate {host or 'its host'} has no memory available in about "
+            f"{units.duration(left_s - left_s % digit_s)}; the limit of a container may come "
+            "sooner."
+        )
+
+    def text_over(self, at_s: float) -> str:
+        """That it no longer grows."""
+        return f"{self._what()} no longer grows, after {units.duration(at_s - self.since_s)}."
+
+    def _what(self) -> str:
+        what = "memory (rss)" if self.measure == RSS else "GPU memory (torch allocated)"
+        return f"The {what} of rank {self.rank}"
 
 
 @dataclass(slots=True)

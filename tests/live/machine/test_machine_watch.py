@@ -1,6 +1,7 @@
 """Samples beside a job that grows: memory as events, and what explains a rank that is named."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -55,9 +56,8 @@ class GpuWatch(Watch):
             place = folder / f"nvml-{rank}"
             place.mkdir()
             library = NvmlLibrary(place)
-            gpu = GpuSource(
-                SimpleNamespace(uuid=lambda: UUID), lambda uuid, at=library.path: NvmlGpu(uuid, at)
-            )
+            opened = partial(NvmlGpu, library=library.path)
+            gpu = GpuSource(SimpleNamespace(uuid=lambda: UUID), opened)
             library.set(sm=1980, reasons=0)
             file = LineWriter(self.folder / f"samples-{rank}.jsonl")
             clock = lambda: self.job.now_ns  # noqa: E731
