@@ -29,6 +29,10 @@ def job_looks(folder: Path) -> list[Look]:
     looks = []
     for _ in range(WINDOWS):
         job.record(1)
+        if job.number % 5 == 0:
+            for rank in range(8):
+                job.sample(rank, rss=2e9 + 1e7 * rank)
+            job.sample(0, "host", memory_available=48e9)
         now_s[0] = job.now_ns / 1e9
         looks.append(watcher.look())
     return looks

@@ -28,7 +28,7 @@ MOST_CHANCE, LEAST_SIZE, LEAST_EXPLAINED = 0.01, 0.05, 0.5
 """As ``analyze`` has them (a test holds them together)."""
 
 EXPLAINING = (THROTTLED, CORE_WAIT, SM_CLOCK)
-KEPT = frozenset((*EXPLAINING, MAIN_THREAD, *LIMITS)) - {"limited_idle"}
+USED = frozenset((*EXPLAINING, MAIN_THREAD, *LIMITS)) - {"limited_idle"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hvdprof.live.job_state import Change
 from hvdprof.live.job_windows import JobWindow
-from hvdprof.live.machine.explanation import KEPT, explained_rank, explained_slowdown
+from hvdprof.live.machine.explanation import USED, explained_rank, explained_slowdown
 from hvdprof.live.machine.memory_growth import GROWING, Growing, MemoryGrowth
 from hvdprof.live.machine.sample_feed import Sampled, SampleFeed
 from hvdprof.live.rank_feed import RankFeed
@@ -18,7 +18,7 @@ from hvdprof.rundir.recording.event_format import EventKind, EventState
 from hvdprof.rundir.recording.sample_format import AVAILABLE, HOST, RSS
 
 _MOST = 64
-"""Windows of samples, and of the job, that are kept of a rank."""
+"""Windows of samples, and of the job, that are held of a rank."""
 
 
 class MachineWatch:
@@ -68,8 +68,8 @@ class MachineWatch:
         if one.scope == HOST:
             self.available |= {host: one.means[AVAILABLE]} if AVAILABLE in one.means else {}
             return
-        kept = {name: mean for name, mean in one.means.items() if name in KEPT}
-        self._latest[one.rank].append(replace(one, means=kept))
+        used = {name: mean for name, mean in one.means.items() if name in USED}
+        self._latest[one.rank].append(replace(one, means=used))
         sizes = {name: one.means[name] for name in GROWING if name in one.means}
         if not sizes:
             return
