@@ -144,7 +144,7 @@ class _Launch:
                 self._step = window.any_rank.last
                 changes += self._state.take(window)
                 changes += self._evaluations.take(window)
-                changes += self._machine.take(window, window.step_ns / 1e9)
+                changes += self._machine.take(window)
         changes += self._checkpoints.look(self._feeds, now_s)
         if self._is_first and (is_over or self.has_ended):
             # No watcher has followed that job while it ran: its run must not say so.

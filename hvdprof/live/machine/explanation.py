@@ -6,11 +6,12 @@ the delay. For a slowdown of all ranks, the windows of each rank are held agains
 those before.
 """
 
-import itertools
 import math
 import statistics
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from hvdprof import units
 from hvdprof.live.machine.sample_feed import Sampled
@@ -126,16 +127,22 @@ def in_same_windows(
     first = next(iter(ranks.values()))
     cut = {min(max(at, start), end) for at in (*(one[0] for one in first), first[-1][1])}
     edges = sorted(cut) if end > start else []
-    return {
-        rank: [_between(own, a, b) for a, b in itertools.pairwise(edges)]
-        for rank, own in ranks.items()
-    }
+    return {rank: _between(own, edges) for rank, own in ranks.items()}
 
 
-def _between(own: Sequence[tuple[float, float, float]], begin: float, end: float) -> float:
-    weights = [max(min(one[1], end) - max(one[0], begin), 0.0) for one in own]
-    total = sum(weight * one[2] for weight, one in zip(weights, own, strict=True))
-    return total / (sum(weights) or 1.0)
+def _between(own: Sequence[tuple[float, float, float]], edges: Sequence[float]) -> list[float]:
+    """The mean of a rank between edges that lie within its windows."""
+    times = [*(one[0] for one in own), own[-1][1]]
+    lengths = [after - before for before, after in pairwise(times)]
+    sums = [0.0, *accumulate(one[2] * length for one, length in zip(own, lengths, strict=True))]
+    found = []
+    for edge in edges:
+        place = min(max(bisect_right(times, edge) - 1, 0), len(own) - 1)
+        found.append(sums[place] + (edge - times[place]) * own[place][2])
+    return [
+        (after - before) / (end - begin)
+        for (before, after), (begin, end) in zip(pairwise(found), pairwise(edges), strict=True)
+    ]
 
 
 def _compared(

@@ -1,6 +1,7 @@
 """What the samples of the machine say while a job runs: events, explanations, latest figures."""
 
 import math
+import statistics
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -17,8 +18,11 @@ from hvdprof.plain_text import printable
 from hvdprof.rundir.recording.event_format import EventKind, EventState
 from hvdprof.rundir.recording.sample_format import AVAILABLE, HOST, RSS
 
-_MOST = 64
-"""Windows of samples, and of the job, that are held of a rank."""
+_MOST = 128
+"""Windows of samples, of its process and its GPU, and of the job that are held of a rank."""
+
+_MOST_AFTER = 48
+"""Windows after the begin of an event: what does not explain it by then does not."""
 
 
 class MachineWatch:
@@ -50,7 +54,7 @@ class MachineWatch:
             self._waiting[one.rank].append(one)
             self._is_new = True
 
-    def take(self, window: JobWindow, step_s: float) -> Iterator[Change]:
+    def take(self, window: JobWindow) -> Iterator[Change]:
         """What the samples until the end of a window change.
 
         They wait for it: a watcher that reads all from the begin finds the same step for an event.
@@ -61,26 +65,27 @@ class MachineWatch:
         for rank, own in window.ranks.items():
             waiting = self._waiting[rank]
             while waiting and waiting[0].end_s <= own.wall_ns / 1e9:
-                yield from self._take(waiting.popleft(), step_s)
+                yield from self._take(waiting.popleft())
 
-    def _take(self, one: Sampled, step_s: float) -> Iterator[Change]:
+    def _take(self, one: Sampled) -> Iterator[Change]:
         host = self._hosts[one.rank]
         if one.scope == HOST:
             self.available |= {host: one.means[AVAILABLE]} if AVAILABLE in one.means else {}
             return
         used = {name: mean for name, mean in one.means.items() if name in USED}
-        self._latest[one.rank].append(replace(one, means=used))
+        if used:
+            self._latest[one.rank].append(replace(one, means=used))
         sizes = {name: one.means[name] for name in GROWING if name in one.means}
         if not sizes:
             return
-        self.memory[one.rank] = sizes
+        self.memory.setdefault(one.rank, {}).update(sizes)
         if not self._has_begun:
             return
         room = self.available.get(host, math.nan)
         for growing, is_begin in self._growth.take(one, room):
-            yield self._change(growing, one.end_s, step_s, is_begin=is_begin)
+            yield self._change(growing, one.end_s, is_begin=is_begin)
 
-    def _change(self, found: Growing, at_s: float, step_s: float, *, is_begin: bool) -> Change:
+    def _change(self, found: Growing, at_s: float, *, is_begin: bool) -> Change:
         host, room = self._hosts[found.rank], math.nan
         if found.measure == RSS:
             rates = [
@@ -89,6 +94,9 @@ class MachineWatch:
                 if (self._hosts[rank], one.measure) == (host, RSS)
             ]
             room = self.available.get(host, math.nan) / (sum(rates) or math.nan)
+        # One window may be long by chance.
+        counted = [w.step_ns / 1e9 for w in self._windows if w.is_counted]
+        step_s = statistics.fmean(counted or [math.nan])
         text = found.text(host, step_s, room) if is_begin else found.text_over(at_s)
         steps = [w.any_rank for w in self._windows if w.ranks[min(w.ranks)].wall_ns / 1e9 >= at_s]
         return Change(
@@ -101,7 +109,6 @@ class MachineWatch:
             step=steps[0].last if steps else self._windows[-1].any_rank.last,
             ranks=(found.rank,),
             host=host,
-            step_s=step_s,
         )
 
     def expect(self, change: Change, begun: Event | None) -> None:
@@ -123,6 +130,9 @@ class MachineWatch:
                 for one in windows:
                     is_after = (one.begin_s + one.end_s) / 2 >= event.since_s
                     (after if is_after else before).setdefault(rank, []).append(one)
+            if max(map(len, after.values()), default=0) > _MOST_AFTER:
+                del self._unexplained[key]
+                continue
             share = event.cost_s / event.step_s if event.step_s else 1.0
             if event.kind == EventKind.SLOWDOWN:
                 text = explained_slowdown(before, after, share)

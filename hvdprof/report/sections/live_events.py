@@ -37,7 +37,10 @@ def live_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
             f"{refuted} of {units.counted(stragglers, 'named straggler')} refuted: the recorded "
             "steps show less than 5 % of a step of lateness."
         )
-    sentences += [_answers(row) for row in shown.to_dict("records") if row["files"]]
+    for row in shown.to_dict("records"):
+        sentences += [_answers(row)] if row["files"] else []
+        # What it costs is memory, and no time.
+        sentences += [f"{_seen(row)}: {row['text']}"] if row["event"] == "memory-grows" else []
     return (
         Section(
             "Seen while the job ran",
@@ -51,10 +54,10 @@ def live_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
 
 
 def _row(row: FrameRow) -> tuple[str, ...]:
-    seen, since, over = (int(str(row[name])) for name in ("seen_ns", "since_ns", "over_ns"))
+    since, over = (int(str(row[name])) for name in ("since_ns", "over_ns"))
     cost, late = float(str(row["cost_ns"])), float(str(row["late_ns"]))
     return (
-        f"{pd.Timestamp(seen, unit='ns'):%H:%M:%S}",
+        _seen(row),
         str(row["event"]),
         _where(row),
         units.duration((over - since) / 1e9) if over >= 0 else "no end seen",
@@ -76,9 +79,12 @@ def _where(row: FrameRow) -> str:
     return ", ".join(part for part in (who, phase, place) if part)
 
 
+def _seen(row: FrameRow) -> str:
+    return f"{pd.Timestamp(int(str(row['seen_ns'])), unit='ns'):%H:%M:%S}"
+
+
 def _answers(row: FrameRow) -> str:
-    seen = f"{pd.Timestamp(int(str(row['seen_ns'])), unit='ns'):%H:%M:%S}"
-    return f"Files of {seen} in passes/{row['pass_id']}/recorder: {row['files']}."
+    return f"Files of {_seen(row)} in passes/{row['pass_id']}/recorder: {row['files']}."
 
 
 def _within(row: FrameRow) -> str:

@@ -118,6 +118,22 @@ def test_memory_that_grows_is_named_with_what_it_costs_and_cleared(tmp_path):
     assert [json.loads(line)["state"] for line in lines] == ["begun", "over"]
 
 
+def test_the_latest_memory_is_that_of_the_process_and_of_its_gpu(tmp_path):
+    watch = Watch(tmp_path)
+    watch.see(10)
+    watch.job.sample(1, torch_allocated=5e9)
+    watch.see(6)
+    memory = watch.watcher.look().snapshot.memory_bytes
+    assert memory == {0: {"rss": 1e9}, 1: {"rss": 1e9, "torch_allocated": 5e9}}
+
+
+def test_what_comes_minutes_later_explains_nothing(tmp_path):
+    late = lambda rank, at: 0.5 if rank == 1 and at >= 60 else 0.0  # noqa: E731
+    waits = lambda rank, at: {"core_wait": 0.5} if rank == 1 and at > 320 else {}  # noqa: E731
+    watch = Watch(tmp_path, extra=late, means=waits)
+    assert [event.state for event in watch.see(420)] == [BEGUN]
+
+
 def test_a_named_rank_without_a_core_is_explained_once_while_the_event_runs(tmp_path):
     late = lambda rank, at: 0.5 if rank == 1 and at >= 60 else 0.0  # noqa: E731
     waits = lambda rank, at: {"core_wait": 0.5} if rank == 1 and at > 60 else {}  # noqa: E731

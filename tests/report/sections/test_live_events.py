@@ -51,11 +51,13 @@ def folder(tmp_path_factory):
 def test_what_ranks_answered_and_what_comes_once_are_shown():
     more = {"pass_id": "01", "event": "straggler", "rank": 1, "share": 0.61, "files": "a.jsonl, b"}
     once = {"pass_id": "01", "event": "evaluation", "rank": -1, "cost_ns": 28_000_000_000}
-    events = declared_rows(LIVE_EVENTS, {**more, "place": "crop.py:41"}, once)
+    grows = {**more, "event": "memory-grows", "files": "", "text": "The memory grows by 5 MB."}
+    events = declared_rows(LIVE_EVENTS, {**more, "place": "crop.py:41"}, once, grows)
     (section,) = live_sections(types.SimpleNamespace(table={LIVE_EVENTS.name: events}.get))
     rows = {row[1]: row for row in section.rows}
     assert rows["straggler"][2].endswith("crop.py:41: 61 % of samples")
     assert rows["evaluation"][4] == "28.0 s once"
+    assert sum(text.endswith(": The memory grows by 5 MB.") for text in section.sentences) == 1
     (answers,) = (text for text in section.sentences if text.startswith("Files of"))
     assert answers.endswith("in passes/01/recorder: a.jsonl, b.")
 
