@@ -92,11 +92,7 @@ def report(
         if figure is not None and output is not None:
             _write_figure(loaded, figure, output, overwrite=force)
             return
-        kind = chosen or Format.MARKDOWN
-        if loaded.recorded:
-            render = _rendered_run(loaded, kind, price)
-        else:
-            render = _rendered_files(loaded, kind)
+        render = _rendered(loaded, chosen or Format.MARKDOWN, price)
     if is_pdf and output is not None:
         from hvdprof.report.images.printed_page import write_pdf
 
@@ -140,9 +136,11 @@ def _write_figure(run: "Run", figure: str, output: Path, *, overwrite: bool) -> 
     sys.stderr.write(f"Wrote {output}\n")
 
 
-def _rendered_run(run: "Run", chosen: Format, price: float | None) -> Render:
+def _rendered(run: "Run", chosen: Format, price: float | None) -> Render:
     from hvdprof.report.formats import reporter_for
 
+    if not run.recorded:
+        return _rendered_files(run, chosen)
     reporter, analysis = reporter_for(chosen), api.analyze_run(run, price=price)
     return lambda file: reporter.render(analysis, file)
 

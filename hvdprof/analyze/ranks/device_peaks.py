@@ -7,130 +7,65 @@ Tested in ``tests/analyze/ranks/test_flop_rates.py``.
 """
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
-_NVIDIA = "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center"
+_FILES = "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center"
+_V100 = (
+    "https://images.nvidia.com/content/technologies/volta/pdf/"
+    "volta-v100-datasheet-update-us-1165301-r5.pdf"
+)
+_T4 = f"{_FILES}/tesla-t4/t4-tensor-core-datasheet-951643.pdf"
+_A10 = f"{_FILES}/a10/pdf/a10-datasheet.pdf"
+_A100 = f"{_FILES}/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf"
+_L4 = "https://resources.nvidia.com/en-us-data-center-overview/l4-gpu-datasheet"
+_L40S = "https://resources.nvidia.com/en-us-l40s/l40s-datasheet-28413"
+_HOPPER = "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet"
+_NVL = "https://www.nvidia.com/en-us/data-center/h100/"
+_H200 = "https://www.nvidia.com/en-us/data-center/h200/"
+_B200 = "https://nvdam.widen.net/s/wwnsxrhm2w/blackwell-datasheet-3384703"
+_AMD = "https://www.amd.com/en/products/accelerators/instinct"
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePeak:
-    """What one device of that name can do at most.
-
-    Attributes:
-        title: Its name in tables.
-        pattern: What its name, as torch has it, matches.
-        tflops: By precision, FLOPs per second / 1e12, dense.
-        source: Where the numbers stand.
-    """
+class DevicePeak(NamedTuple):
+    """TFLOP/s, dense, of a device whose name, as torch has it, matches the pattern; 0 unknown."""
 
     title: str
     pattern: str
-    tflops: dict[str, float]
+    fp32: float
+    tf32: float
+    fp16: float
+    bf16: float
+    fp8: float
     source: str
 
 
-def _half(fp32: float, half: float, **others: float) -> dict[str, float]:
-    return {"fp32": fp32, "fp16": half, "bf16": half, **others}
-
-
 PEAKS = (
+    DevicePeak("V100 SXM", r"V100-SXM", 15.7, 0, 125, 0, 0, _V100),
+    DevicePeak("V100 PCIe", r"V100-PCIE", 14, 0, 112, 0, 0, _V100),
+    DevicePeak("T4", r"(Tesla|NVIDIA) T4$", 8.1, 0, 65, 0, 0, _T4),
+    DevicePeak("A10", r"NVIDIA A10$", 31.2, 0, 125, 125, 0, _A10),
+    DevicePeak("A100", r"A100[- ]", 19.5, 156, 312, 312, 0, _A100),
+    DevicePeak("L4", r"NVIDIA L4$", 30.3, 0, 121, 121, 0, _L4),
+    DevicePeak("L40S", r"NVIDIA L40S$", 91.6, 183, 362.05, 362.05, 733, _L40S),
+    DevicePeak("H100 PCIe", r"H100 PCIe", 51, 0, 756.5, 756.5, 0, _HOPPER),
+    DevicePeak("H100 NVL", r"H100 NVL", 0, 0, 0, 835, 0, _NVL),
+    DevicePeak("H100 SXM", r"H100 80GB HBM3$", 66.9, 494.7, 989.4, 989.4, 1978.9, _HOPPER),
+    DevicePeak("H200", r"NVIDIA H200$", 0, 0, 989, 989, 0, _H200),
+    DevicePeak("B200", r"NVIDIA B200$", 0, 0, 2250, 2250, 0, _B200),
+    DevicePeak("MI250X, one GCD", r"MI250X$", 0, 0, 191.5, 191.5, 0, f"{_AMD}/mi200/mi250x.html"),
     DevicePeak(
-        "V100 SXM",
-        r"V100-SXM",
-        {"fp32": 15.7, "fp16": 125.0},
-        "https://images.nvidia.com/content/technologies/volta/pdf/"
-        "volta-v100-datasheet-update-us-1165301-r5.pdf",
-    ),
-    DevicePeak(
-        "V100 PCIe",
-        r"V100-PCIE",
-        {"fp32": 14.0, "fp16": 112.0},
-        "https://images.nvidia.com/content/technologies/volta/pdf/"
-        "volta-v100-datasheet-update-us-1165301-r5.pdf",
-    ),
-    DevicePeak(
-        "T4",
-        r"(Tesla|NVIDIA) T4$",
-        {"fp32": 8.1, "fp16": 65.0},
-        f"{_NVIDIA}/tesla-t4/t4-tensor-core-datasheet-951643.pdf",
-    ),
-    DevicePeak(
-        "A10",
-        r"NVIDIA A10$",
-        _half(31.2, 125.0),
-        f"{_NVIDIA}/a10/pdf/a10-datasheet.pdf",
-    ),
-    DevicePeak(
-        "A100",
-        r"A100[- ]",
-        _half(19.5, 312.0, tf32=156.0),
-        f"{_NVIDIA}/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf",
-    ),
-    DevicePeak(
-        "L4",
-        r"NVIDIA L4$",
-        _half(30.3, 121.0),
-        "https://resources.nvidia.com/en-us-data-center-overview/l4-gpu-datasheet",
-    ),
-    DevicePeak(
-        "L40S",
-        r"NVIDIA L40S$",
-        _half(91.6, 362.05, tf32=183.0, fp8=733.0),
-        "https://resources.nvidia.com/en-us-l40s/l40s-datasheet-28413",
-    ),
-    DevicePeak(
-        "H100 PCIe",
-        r"H100 PCIe",
-        _half(51.0, 756.5),
-        "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
-    ),
-    DevicePeak(
-        "H100 NVL",
-        r"H100 NVL",
-        {"bf16": 835.0},
-        "https://www.nvidia.com/en-us/data-center/h100/",
-    ),
-    DevicePeak(
-        "H100 SXM",
-        r"H100 80GB HBM3$",
-        _half(66.9, 989.4, tf32=494.7, fp8=1978.9),
-        "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet",
-    ),
-    DevicePeak(
-        "H200",
-        r"NVIDIA H200$",
-        {"fp16": 989.0, "bf16": 989.0},
-        "https://www.nvidia.com/en-us/data-center/h200/",
-    ),
-    DevicePeak(
-        "B200",
-        r"NVIDIA B200$",
-        {"fp16": 2250.0, "bf16": 2250.0},
-        "https://nvdam.widen.net/s/wwnsxrhm2w/blackwell-datasheet-3384703",
-    ),
-    DevicePeak(
-        "MI250X, one GCD",
-        r"MI250X$",
-        {"fp16": 191.5, "bf16": 191.5},
-        "https://www.amd.com/en/products/accelerators/instinct/mi200/mi250x.html",
-    ),
-    DevicePeak(
-        "MI300X",
-        r"MI300X( OAM)?$",
-        {"fp32": 163.4, "fp16": 1307.4, "bf16": 1307.4},
-        "https://www.amd.com/en/products/accelerators/instinct/mi300/mi300x.html",
+        "MI300X", r"MI300X( OAM)?$", 163.4, 0, 1307.4, 1307.4, 0, f"{_AMD}/mi300/mi300x.html"
     ),
 )
-"""In the order in which they are tried."""
 
 
-def peak_of(device: str) -> dict[str, float]:
-    """By precision, the dense peak of a device, FLOP/s; empty of unknown devices, and of parts.
+def peak_of(device: str, precision: str) -> float:
+    """The dense peak of a device, FLOP/s; NaN of unknown ones, of parts, and in other precisions.
 
     Args:
         device: Its name as torch has it.
+        precision: ``bf16``, ``tf32``, ...
     """
-    if " MIG " in device:
-        return {}
-    known = next((peak for peak in PEAKS if re.search(peak.pattern, device)), None)
-    return {} if known is None else {name: value * 1e12 for name, value in known.tflops.items()}
+    known = (peak for peak in PEAKS if re.search(peak.pattern, device) and " MIG " not in device)
+    found: float = getattr(next(known, None), precision, 0)
+    return found * 1e12 or float("nan")

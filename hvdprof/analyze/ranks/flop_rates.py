@@ -69,13 +69,8 @@ def _amounts(counted: dict[str, float], device: str) -> Iterator[tuple[str, floa
     """What is divided by the step time, in s: FLOPs for their rate, the least time for MFU."""
     yield FLOP_RATE, sum(counted.values())
     if device:
-        peaks = peak_of(device)
-        times = (
-            counted[measure] / peaks.get(name, NAN)
-            for name, measure in FLOP.items()
-            if measure in counted
-        )
-        yield MFU, sum(times)
+        known = [name for name, measure in FLOP.items() if measure in counted]
+        yield MFU, sum(counted[FLOP[name]] / peak_of(device, name) for name in known)
 
 
 def _blank(own: pd.DataFrame) -> dict[str, object]:

@@ -76,8 +76,12 @@ def with_price(
         f"The largest loss costs {units.rate_interval(loss, low, high)} of "
         f"{units.money(total)} per hour ({units.counted(num_devices, kind)})"
     )
-    sentence = f"{answer.sentence} {text}."
-    return replace(answer, sentence=sentence, loss_cost=replace(cost, sentence=text))
+    return replace(
+        answer,
+        sentence=f"{answer.sentence} {text}.",
+        parts=replace(answer.parts, headline=f"{answer.headline} {text}."),
+        loss_cost=replace(cost, sentence=text),
+    )
 
 
 def _shares(

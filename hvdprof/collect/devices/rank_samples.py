@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from hvdprof.collect.devices import step_flops
 from hvdprof.collect.devices.host_source import HostSource
 from hvdprof.collect.devices.input_source import BATCH_WAITS
 from hvdprof.collect.devices.nvml import NvmlError, NvmlGpu
@@ -32,7 +31,7 @@ from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.window_length import WindowPace
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.recording.sample_format import DEVICE, MOST_HZ, SAMPLES_HZ, USUAL_HZ
+from hvdprof.rundir.recording.sample_format import DEVICE, FLOPS, MOST_HZ, SAMPLES_HZ, USUAL_HZ
 
 LONGEST_END_S = 2.0
 """Until then the thread has to write its rest, where the recording ends."""
@@ -58,7 +57,7 @@ def sample_machine(
         sources: list[Source] = [ProcessSource(), BATCH_WAITS]
         if device.startswith("cuda"):
             sources += [TorchMemory(gpu), GpuSource(gpu)]
-        if step_flops.is_asked():
+        if os.environ.get(FLOPS) == "1":
             recorder.count_flops(counter := StepFlops(gpu, recorder.report_problem))
             sources.append(counter)
         if identity.local_rank == 0:

@@ -8,23 +8,17 @@ Tested in ``tests/collect/devices/test_step_flops.py``.
 
 import contextlib
 import importlib
-import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from hvdprof.collect.devices.source import Source, Values
 from hvdprof.collect.devices.torch_device import TorchDevice
-from hvdprof.rundir.recording.sample_format import DEVICE, FLOP, FLOPS, OTHER
+from hvdprof.rundir.recording.sample_format import DEVICE, FLOP, OTHER
 
 COUNTED_STEP = 1
 """The first step makes what later ones find made."""
-
-
-def is_asked(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether ``HVDPROF_FLOPS`` asks for the count."""
-    return environment.get(FLOPS) == "1"
 
 
 class StepFlops(Source):

@@ -76,7 +76,8 @@ def test_interleaved_launches_met_the_same_machine(sides):
     together = [
         replace(side, manifest=replace(side.manifest, paired_by="x")) for side in (one, other)
     ]
-    assert compare_sides(*together, Rules()).outcome is not ComparisonOutcome.NOT_COMPARABLE
+    first, second = together
+    assert compare_sides(first, second, Rules()).outcome is not ComparisonOutcome.NOT_COMPARABLE
     assert compare_sides(one, other, Rules()).outcome is ComparisonOutcome.NOT_COMPARABLE
 
 

@@ -61,6 +61,7 @@ def test_the_interval_of_the_loss_becomes_that_of_the_money_in_every_format(run)
     assert cost.sentence.endswith(" of 5.00 per hour (2 ranks)")
     assert " ± " in cost.sentence
     assert verdict.sentence.endswith(f"{cost.sentence}.")
+    assert verdict.headline.endswith(f"{cost.sentence}.")
     assert cost.sentence in verdict_band(analysis, verdict_cell(analysis)).cost
     of_json = json.loads(json.dumps(json_object(analysis)))["verdict"]["loss_cost"]
     assert of_json["loss_per_hour_low"] == pytest.approx(5 * row["share_low"])

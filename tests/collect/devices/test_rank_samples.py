@@ -61,6 +61,23 @@ def test_one_rank_of_a_host_samples_it(
     assert not [one for one in threading.enumerate() if one.name == "hvdprof machine"]
 
 
+def test_flops_of_a_warm_up_step_are_samples_where_they_are_asked_for(
+    paths: PassPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("HVDPROF_FLOPS", "1")
+    collect.start(rank=1, size=2, local_rank=1, local_size=2)
+    for step in range(4):
+        with collect.step(samples=1, warmup=step < 2):
+            torch.ones(8, 8) @ torch.ones(8, 8)
+    time.sleep(0.35)
+    collect.stop()
+    lines = [line for line in lines_of(paths.samples_file(1)) if line["scope"] == "device"]
+    assert {tuple(one) for line in lines for one in line["measures"] if one[0] == "flop_fp32"}
+    assert {one[2] for line in lines for one in line["measures"]} == {2 * 8**3}
+    assert {line["device"] for line in lines} == {""}
+
+
 def test_none_are_taken_where_none_are_asked_for(
     paths: PassPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:

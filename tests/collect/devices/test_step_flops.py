@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hvdprof.collect.devices.step_flops import StepFlops, is_asked
+from hvdprof.collect.devices.step_flops import StepFlops
 from hvdprof.collect.devices.torch_device import TorchDevice
 from hvdprof.rundir.recording.sample_format import MEASURES
 
@@ -124,11 +124,6 @@ def test_what_the_counter_does_not_see_has_no_number(
     counter.end()
     assert counter.read() == {}
     assert problems == [f"no FLOPs are counted: {message}"]
-
-
-def test_it_is_asked_for_by_the_environment() -> None:
-    assert is_asked({"HVDPROF_FLOPS": "1"})
-    assert not is_asked({})
 
 
 def test_another_thread_may_read_meanwhile(counter: StepFlops) -> None:
