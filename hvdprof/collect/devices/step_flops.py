@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from contextlib import AbstractContextManager
 
 from hvdprof.collect.devices.source import Source, Values
 from hvdprof.collect.devices.torch_device import TorchDevice
@@ -35,7 +35,7 @@ class StepFlops(Source):
         self._gpu, self._report = gpu, report
         self._values: Values = {}
         self._by_precision: Counter[str] = Counter()
-        self._mode: Any = None
+        self._mode: AbstractContextManager[object] | None = None
 
     def begin(self, step: int, *, is_warmup: bool) -> None:
         """A step begins, in the thread that trains; raises nothing."""
@@ -90,7 +90,7 @@ class StepFlops(Source):
     def _counted(self, operation: str, formula: Callable[..., int]) -> Callable[..., int]:
         """The formula of an operation, which also adds its FLOPs to those of its precision."""
 
-        def count(*tensors: Any, **named: Any) -> int:
+        def count(*tensors: object, **named: object) -> int:
             flops = 0
             # A failure here would be one of the training.
             with contextlib.suppress(Exception):
@@ -107,18 +107,18 @@ class StepFlops(Source):
             self._report(f"no FLOPs are counted: {why}")
 
 
-def _precision(operation: str, tensor: Any) -> str:
+def _precision(operation: str, tensor: object) -> str:
     """That in which an operation on a tensor computes."""
-    name = str(tensor.dtype).removeprefix("torch.")
+    name = str(getattr(tensor, "dtype", "")).removeprefix("torch.")
     if name.startswith("float8"):
         return "fp8"
     short = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
     precision = short.get(name, OTHER)
-    if precision != "fp32" or not tensor.is_cuda:
+    if precision != "fp32" or not getattr(tensor, "is_cuda", False):
         return precision
-    backends, cuda = sys.modules["torch"].backends, sys.modules["torch"].cuda
-    if sys.modules["torch"].version.hip or cuda.get_device_capability(tensor.device)[0] < 8:
+    torch, device = sys.modules["torch"], getattr(tensor, "device", None)
+    if torch.version.hip or torch.cuda.get_device_capability(device)[0] < 8:
         return precision
     is_convolution = "convolution" in operation or "conv2d" in operation
-    allowed = backends.cudnn.allow_tf32 if is_convolution else backends.cuda.matmul.allow_tf32
+    allowed = (torch.backends.cudnn if is_convolution else torch.backends.cuda.matmul).allow_tf32
     return "tf32" if allowed else precision
