@@ -44,6 +44,13 @@ ACCUSING = (
 )
 """Findings that no clean twin should have."""
 
+
+def _changes(finding: Finding, workers: str) -> bool:
+    """Whether the fix is other workers: more of them, or cheaper work."""
+    is_fix = "num_workers=" in finding["fix"] or "no core is idle" in finding["fix"]
+    return workers in finding["evidence"] and is_fix
+
+
 _SAYS: Mapping[str, tuple[str, Callable[[Finding], bool]]] = {
     NEIGHBOUR: ("no core", lambda one: "had no core" in one["evidence"] + one["action"]),
     QUOTA: ("CPU limit of its cgroup", lambda one: "CPU limit" in one["evidence"]),
@@ -51,8 +58,8 @@ _SAYS: Mapping[str, tuple[str, Callable[[Finding], bool]]] = {
     DECODE: ("fetch", lambda one: "Of that, fetching" in one["evidence"]),
     COLLATE: ("collate", lambda one: "Of that, collating" in one["evidence"]),
     WORKERS_0: ("no worker", lambda one: "No worker process loads" in one["evidence"]),
-    WORKERS_1: ("one busy worker", lambda one: "The worker of" in one["evidence"]),
-    WORKERS_4: ("four busy workers", lambda one: "The 4 workers of" in one["evidence"]),
+    WORKERS_1: ("the worker, to change", lambda one: _changes(one, "The worker of")),
+    WORKERS_4: ("the four, to change", lambda one: _changes(one, "The 4 workers of")),
     QUEUE: ("prefetch_factor=", lambda one: one["fix"].startswith("set prefetch_factor=")),
     EPOCHS: ("persistent_workers", lambda one: "persistent_workers=True" in one["fix"]),
 }

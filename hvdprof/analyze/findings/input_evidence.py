@@ -71,7 +71,7 @@ _HANDING_OVER = advice(
 class InputEvidence:
     """What was seen of the input: a sentence, and what follows from it; empty where nothing.
 
-    ``is_ready`` is true where batches were ready, and what the ranks lacked was a core.
+    ``is_ready`` is true where what the ranks lacked was a core, and no batch.
     """
 
     sentence: str
@@ -94,6 +94,10 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
         text = f"No worker process loads batches for {ranks_named(ranks) or 'the ranks'}."
         stages = _stages("Of its data phase,", facts.main_stages)
         text = sentences(text, stages, _waiting(facts), _cores(facts))
+        if facts.awake >= HALF and facts.measure(names.CORE_WAIT) >= HALF:
+            share = units.percent(facts.measure(names.CORE_WAIT), 0)
+            lacking = f"They had no core for {share} of the time in which they could run."
+            return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
         return InputEvidence(text, _more_workers(facts))
     if math.isnan(facts.busy):
         few = units.counted(facts.samples, "sample")
@@ -115,7 +119,8 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
         share = units.percent(without_core, 0)
         lacking = f"To take one over they had no core for {share} of the time."
         return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
-    if facts.busy >= BUSY_WORKERS:
+    # Also where they could not make a batch per step if they were busy all the time.
+    if facts.busy >= BUSY_WORKERS or facts.wanted > facts.number:
         return InputEvidence(text, _more_workers(facts))
     return InputEvidence(text, _behind_workers(facts))
 

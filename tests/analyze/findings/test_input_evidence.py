@@ -252,6 +252,29 @@ def test_few_samples_are_said_to_be_too_few(monkeypatch: pytest.MonkeyPatch) -> 
     assert seen.advice.text == ""
 
 
+def test_workers_that_cannot_keep_up_are_too_few_before_they_are_always_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A core is missed now and then between two batches.
+    known = {"num_workers": 1.0, "batches": 17.0, "batch_wait": 0.4, "queue_empty": 0.5}
+    seen = found(monkeypatch, workers=1, busy=0.77, main={"receive": 40, "wait": 20}, **known)
+
+    assert seen.advice.fix == "set num_workers=2"
+
+
+def test_loading_in_the_rank_without_a_core_is_short_of_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {"num_workers": 0.0, "batches": 17.0, "batch_wait": 0.1, "main_thread": 0.3}
+    lacking = found(monkeypatch, workers=0, busy_cores=8.0, core_wait=0.6, **known)
+    present = found(monkeypatch, workers=0, busy_cores=8.0, core_wait=0.2, **known)
+
+    assert lacking.is_ready
+    assert lacking.advice.fix.startswith("give the ranks cores of their own")
+    assert "no core for 60 % of the time in which they could run" in lacking.sentence
+    assert present.advice.fix.startswith("make the loading of a sample cheaper")
+
+
 def test_batches_that_are_ready_are_not_what_a_rank_without_a_core_waits_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
