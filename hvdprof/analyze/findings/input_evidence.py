@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hvdprof import units
 from hvdprof.analyze.findings.advice import FREE_CORES, Advice, advice, sentences
 from hvdprof.analyze.findings.evidence import Cell, Evidence
-from hvdprof.analyze.findings.input_facts import InputFacts, input_facts
+from hvdprof.analyze.findings.input_facts import InputFacts, input_facts, ranks_without_batches
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording import sample_format as names
 from hvdprof.rundir.recording.line_format import COLLATE, FETCH, PIN, RECEIVE
@@ -85,17 +85,19 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
     Args:
         evidence: The run.
         cell: A row of SCALING.
-        ranks: The ranks that wait for it; all by default.
+        ranks: The ranks that wait for it; by default those without batches, else all.
     """
+    ranks = ranks or ranks_without_batches(evidence, cell)
     facts = input_facts(evidence, cell, ranks)
     if math.isnan(facts.number):
         return InputEvidence("", Advice())
+    without_core = facts.measure(names.CORE_WAIT)
+    share = units.percent(without_core, 0)
     if facts.number == 0:
         text = f"No worker process loads batches for {ranks_named(ranks) or 'the ranks'}."
         stages = _stages("Of its data phase,", facts.main_stages)
         text = sentences(text, stages, _waiting(facts), _cores(facts))
-        if facts.awake >= HALF and facts.measure(names.CORE_WAIT) >= HALF:
-            share = units.percent(facts.measure(names.CORE_WAIT), 0)
+        if facts.awake >= HALF and without_core >= HALF:
             lacking = f"They had no core for {share} of the time in which they could run."
             return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
         return InputEvidence(text, _more_workers(facts))
@@ -103,20 +105,18 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
         few = units.counted(facts.samples, "sample")
         unknown = f"What the workers do is unknown: {few} of them." if facts.samples else ""
         return InputEvidence(sentences(unknown, _queue(facts)), _behind_workers(facts))
-    number, batch = round(facts.number), facts.batch_ns
+    number, rate = round(facts.number), facts.measure(names.BATCHES)
     workers, are = ("The worker", "is") if number == 1 else (f"The {number} workers", "are")
-    per_batch = "" if math.isnan(batch) else f", {units.milliseconds(batch)} per batch"
+    batch = units.milliseconds(1e9 * number * facts.busy / rate) if rate > 0 else ""
     text = sentences(
         f"{workers} of {ranks_named(ranks) or 'a rank'} {are} busy for "
-        f"{units.percent(facts.busy, 0)} of the time{per_batch}.",
+        f"{units.percent(facts.busy, 0)} of the time{f', {batch} per batch' if batch else ''}.",
         _stages("Of that,", facts.worker_stages),
         _waiting(facts) if facts.busy >= BUSY_WORKERS else "",
         _queue(facts),
         _cores(facts),
     )
-    without_core = facts.measure(names.CORE_WAIT)
     if facts.is_ready and without_core >= WITHOUT_CORE:
-        share = units.percent(without_core, 0)
         lacking = f"To take one over they had no core for {share} of the time."
         return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
     # Also where they could not make a batch per step if they were busy all the time.

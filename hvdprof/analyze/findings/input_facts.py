@@ -59,20 +59,10 @@ class InputFacts:
         return left if left > 0 else NAN
 
     @property
-    def _work(self) -> float:
-        """Workers that load at a time; without any, the share of time in which the rank does."""
-        return self.number * self.busy if self.number else self.measure(names.DATA_WAIT)
-
-    @property
-    def batch_ns(self) -> float:
-        """What a worker needs for a batch."""
-        rate = self.measure(names.BATCHES)
-        return 1e9 * self._work / rate if rate > 0 else NAN
-
-    @property
     def wanted(self) -> float:
         """The workers that would make a batch in each step without waits; NaN where unknown."""
-        return self._work / self.rest
+        work = self.number * self.busy if self.number else self.measure(names.DATA_WAIT)
+        return work / self.rest
 
     @property
     def awake(self) -> float:
@@ -117,6 +107,16 @@ def input_facts(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) -> In
         num_ranks=max(int(cell["np"]), 1),
         measures=measures,
     )
+
+
+def ranks_without_batches(evidence: Evidence, cell: Cell) -> tuple[int, ...]:
+    """The ranks that wait for batches, where others have batches ready; else none."""
+    rows = evidence.rows_of(evidence.table(RANK_MACHINE.name), cell).astype({"measure": str})
+    means = rows.pivot_table("mean", "rank", "measure")
+    if not {names.EMPTY_WAIT, names.FIRST_WAIT, names.DATA_WAIT} <= set(means):
+        return ()
+    late = means[names.EMPTY_WAIT] + means[names.FIRST_WAIT] >= means[names.DATA_WAIT] / 2
+    return () if late.all() else tuple(int(rank) for rank in means.index[late])
 
 
 def _stages(samples: pd.DataFrame, process: str) -> dict[str, int]:

@@ -38,6 +38,7 @@ def found(
     busy_cores: float | None = 2.0,
     num_hosts: int = 1,
     ranks: tuple[int, ...] = (),
+    of_rank_1: Mapping[str, float] = MappingProxyType({}),
     **measures: float,
 ) -> InputEvidence:
     """Two ranks on a host of 8 cores, ``busy_cores`` of them busy; ``busy`` of their workers.
@@ -57,7 +58,7 @@ def found(
             **dict.fromkeys(("windows", "num_above", "num_below"), 0),
         }
         for rank in range(2)
-        for measure, mean in known.items()
+        for measure, mean in (known | (of_rank_1 if rank else {})).items()
     ]
     host = {"pass_id": "p", "rank": 0, "start_ns": 0, "duration_ns": 1, "samples": 1}
     means = dict.fromkeys(("mean", "low", "median", "high"), busy_cores)
@@ -290,3 +291,23 @@ def test_batches_that_are_ready_are_not_what_a_rank_without_a_core_waits_for(
     # Rare waits for a batch may be most of the time.
     assert not seen(core_wait=0.5, empty_queue_wait=0.09, queue_empty=0.05).is_ready
     assert not seen(core_wait=0.05, empty_queue_wait=0.02).is_ready
+
+
+def test_the_rank_without_batches_is_not_hidden_by_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {"num_workers": 2.0, "batch_wait": 0.2, "first_batch_wait": 0.0, "core_wait": 0.7}
+    slow = {"batch_wait": 0.3, "empty_queue_wait": 0.2, "batches": 12.0}
+
+    def seen(of_rank_1: dict[str, float]) -> InputEvidence:
+        return found(
+            monkeypatch,
+            workers=2,
+            busy=0.3,
+            empty_queue_wait=0.0,
+            of_rank_1=of_rank_1,
+            **known,
+        )
+
+    assert seen({}).is_ready
+    assert not seen(slow).is_ready

@@ -38,9 +38,6 @@ _MORE_WORKERS = advice(
 )
 
 
-_SHORT_OF_CORES = "data phase slowed by busy cores"
-
-
 @dataclass(frozen=True, slots=True)
 class _LongestWaits:
     """Ranks that wait longest for their input; times are means per step, ns."""
@@ -82,7 +79,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             "input-bound",
             severity_of_cost(share),
             cell_name(cell),
-            _SHORT_OF_CORES if stages.is_ready else "input-bound",
+            "data phase slowed by busy cores" if stages.is_ready else "input-bound",
             sentences(
                 f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
                 longest.sentence if longest else "",
