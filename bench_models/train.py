@@ -20,7 +20,7 @@ from hvdprof.collect.identity import identity_from_environment
 from hvdprof.collect.turn_gate import TurnGate, turn_gate
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TORCH_ENGINE, Plan, Segment
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TF_ENGINES, TORCH_ENGINE, Plan, Segment
 from hvdprof.units import milliseconds
 
 if TYPE_CHECKING:
@@ -45,6 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plan", type=Path, required=True, help="the plan.json of the pass")
     plan_path: Path = parser.parse_args(arguments).plan
     plan = Plan.read(plan_path)
+    if plan.segments[0].engine in TF_ENGINES:
+        from hvdprof.bench_models.keras_training import run_plan
+
+        joined = run_plan(plan)
+        is_whole = joined == plan.size
+        return 0 if is_whole else _wrong_size(joined, plan.size, "the strategy joined")
     # Without variables of a launcher, hvd.init() finds the other ranks.
     expected = identity_from_environment()
     if expected is not None and expected.size != plan.size:

@@ -1,7 +1,9 @@
 """`hvdprof run` on unmodified TensorFlow and Keras scripts, in an environment that has them."""
 
+import importlib
 import importlib.util
 import json
+import math
 import os
 import subprocess
 import sys
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_run, load_run
+from hvdprof.bench_models.keras_models import keras_twin
+from hvdprof.bench_models.registry import model_named
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import keras_tutorial
 from tests.builders.places import ROOT, needs_tutorials
@@ -228,6 +232,48 @@ def test_workers_of_a_strategy_have_step_times(tmp_path):
     assert set(of_two["samples"]) == {BATCH}
     # Nothing is seen of what a strategy waits for.
     assert of_two["blocked_ns"].isna().all()
+
+
+def test_the_bench_trains_twins_under_strategies(tmp_path):
+    command = [sys.executable, "-m", "hvdprof", "bench", "-q", "-o", "run", "--models", "mnist"]
+    options = ["--preset", "quick", "--np", "1,2", "--repeats", "1", "--num-steps", "20"]
+    engines = ("tf-multiworker", "tf-mirrored", "tf-central-storage")
+    ended = subprocess.run(
+        [*command, *options, "--engine", ",".join(engines)],
+        cwd=tmp_path,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "MultiWorkerMirroredStrategy" in ended.stdout
+    analysis = analyze_run(load_run(tmp_path / "run"))
+    scaling = analysis.table("scaling")
+    assert set(scaling["model"]) == {"keras-mnist"}
+    assert set(zip(scaling["engine"], scaling["np"], strict=True)) == {
+        (engine, size) for engine in engines for size in (1, 2)
+    }
+    assert set(scaling["baseline"]) == {"tf-multiworker np=1"}
+    said = [text for text in analysis.warnings if "strategy of tf.distribute" in text]
+    assert len(said) == 1
+    assert "3 measurements" in said[0]
+    steps, _ = steps_of(tmp_path)
+    # The replicas of a strategy of one process are recorded once.
+    by_pass = steps.groupby("pass_id", observed=True)["rank"].nunique()
+    assert sorted(by_pass) == [1, 1, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["mnist", "resnet18"])
+def test_twins_have_the_parameters_of_their_models(name):
+    keras = importlib.import_module("keras")
+    model = model_named(name)
+    twin = keras_twin(keras, model, model.image_size)
+
+    trained = sum(math.prod(weight.shape) for weight in twin.trainable_weights)
+    assert trained == model.num_parameters
+    assert twin.output_shape == (None, model.num_classes)
 
 
 def test_what_keras_3_cannot_do_is_said(tmp_path):

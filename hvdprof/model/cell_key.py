@@ -16,6 +16,7 @@ from hvdprof.rundir.plan import (
     TF_CENTRAL_STORAGE,
     TF_MIRRORED,
     TF_MULTIWORKER,
+    TF_OF_ONE_PROCESS,
     TF_PARAMETER_SERVER,
 )
 from hvdprof.rundir.plan import TORCH_ENGINE as TORCH_ENGINE
@@ -93,6 +94,16 @@ def without_toggles(rows: pd.DataFrame) -> NDArray[np.bool_]:
 def with_engine(rows: pd.DataFrame) -> NDArray[np.bool_]:
     """Mask of the rows of a table of cells, or of SEGMENTS, other than plain torch."""
     return (rows["engine"] != TORCH_ENGINE).to_numpy(dtype=bool)
+
+
+def ranks_lacking(segments: pd.DataFrame) -> NDArray[np.bool_]:
+    """Mask of the rows of SEGMENTS with ranks that were to record and did not.
+
+    The replicas of a strategy of one process record as its rank 0.
+    """
+    records_whole = segments["engine"].isin(TF_OF_ONE_PROCESS).to_numpy()
+    is_lacking = (segments["num_ranks_recorded"] < segments["size"]).to_numpy()
+    return np.asarray(is_lacking & ~records_whole, dtype=np.bool_)
 
 
 def of_base_cell(rows: pd.DataFrame, model: str, np_: int, engine: str) -> pd.DataFrame:

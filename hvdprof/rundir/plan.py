@@ -31,6 +31,13 @@ TF_CENTRAL_STORAGE, TF_PARAMETER_SERVER = "tf-central-storage", "tf-parameter-se
 TF_ENGINES = (TF_MULTIWORKER, TF_MIRRORED, TF_CENTRAL_STORAGE, TF_PARAMETER_SERVER)
 """Strategies of ``tf.distribute``. A script of ``--launcher tf`` is planned as the first one."""
 
+TF_OF_ONE_PROCESS = (TF_MIRRORED, TF_CENTRAL_STORAGE)
+"""Those that have all replicas in one process, which records as rank 0."""
+
+KERAS_TWIN = "keras-"
+KERAS_TWINS = ("mnist", "resnet18")
+"""Reference models with a twin in Keras, ``keras-mnist``: what strategies train in the bench."""
+
 OTHER_ENGINES = (*TORCH_DISTRIBUTED_ENGINES, *TF_ENGINES)
 """What reduces without Horovod: it writes no timeline of Horovod's."""
 

@@ -6,14 +6,14 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.steps.other_load import host_condition_warnings
-from hvdprof.model.cell_key import ENGINE_TITLES, UNKNOWN
+from hvdprof.model.cell_key import ENGINE_TITLES, UNKNOWN, ranks_lacking
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, PassRecord, Status
-from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE
+from hvdprof.rundir.plan import HOROVOD_ENGINE, TF_ENGINES, TORCH_ENGINE
 
 MIN_STEPS = 30
 MIN_EFFECTIVE_STEPS = 10
@@ -41,6 +41,7 @@ def warnings_of(
         *_oversubscribed(scaling),
         *_unfinished(run),
         *_missing_ranks(run),
+        *_unseen_waits(run),
         *_damaged_recordings(run),
         *_unaligned_clocks(run),
         *host_condition_warnings(run),
@@ -100,7 +101,7 @@ def _missing_ranks(run: Run) -> Iterator[Note]:
     if attached_files(run.manifest):
         return
     done = run.segments[(run.segments["status"] == Status.DONE).to_numpy()]
-    lacking = done[done["num_ranks_recorded"] < done["size"]]
+    lacking = done[ranks_lacking(done)]
     if not lacking.empty:
         worst = lacking.iloc[0]
         text = (
@@ -109,6 +110,20 @@ def _missing_ranks(run: Run) -> Iterator[Note]:
             f"{worst['num_ranks_recorded']} of {worst['size']} ranks."
         )
         yield Note(NoteCode.MISSING_RANKS, text, pass_id=str(worst["pass_id"]), number=len(lacking))
+
+
+def _unseen_waits(run: Run) -> Iterator[Note]:
+    segments = run.segments
+    is_unseen = segments["engine"].isin(TF_ENGINES) & (segments["size"] > 1)
+    unseen = segments[(is_unseen & (segments["status"] == Status.DONE)).to_numpy()]
+    if len(unseen):
+        first = unseen.iloc[0]["pass_id"]
+        text = (
+            f"{_number(len(unseen), 'measurement')} under a strategy of tf.distribute, which "
+            "reduces within its compiled step: no blocked time, no phases, no straggler. First: "
+            f"{first}."
+        )
+        yield Note(NoteCode.UNSEEN_WAITS, text, pass_id=str(first), number=len(unseen))
 
 
 def _unfinished(run: Run) -> Iterator[Note]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, SupportsFloat, SupportsInt
 
 from hvdprof.collect.session import Piece
 from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, OPTIMIZER_PHASE
@@ -75,7 +75,7 @@ class GraphMarks:
         self.reports = True
         moments, on_moment, clock, wall = self._moments, self._on_moment, self._clock, self._wall
 
-        def note(number: Any, taken_s: Any) -> None:
+        def note(number: SupportsInt, taken_s: SupportsFloat) -> None:
             since_ns = max(0, wall() - round(float(taken_s) * 1e9))
             moments.append(Moment(kind, clock() - since_ns, int(number)))
             on_moment(kind)
@@ -95,7 +95,7 @@ class GraphMarks:
             tf.numpy_function(note, [num_samples, taken], [])
         return taken
 
-    def hold(self, value: object, first: Any) -> object:
+    def hold(self, value: object, first: object) -> object:
         """A batch that is passed on when the time of its first tensor was taken.
 
         Nothing computes with it before, so a forward pass never begins before its batch has come.

@@ -6,7 +6,6 @@ never the training.
 """
 
 from types import ModuleType
-from typing import Any
 
 from hvdprof import collect
 from hvdprof.collect import _hooks
@@ -82,7 +81,7 @@ class StrategyRecorder:
         collect.start()
 
     def _fit(self, call: Call) -> Call:
-        def guarded(model: object, *args: Any, **kwargs: Any) -> object:
+        def guarded(model: object, *args: object, **kwargs: object) -> object:
             given = args[0] if args else kwargs.get("x")
             batch_size = args[2] if len(args) > 2 else kwargs.get("batch_size")
             self.recording.guarded(lambda: self._fits(given, batch_size))
@@ -90,14 +89,13 @@ class StrategyRecorder:
 
         return guarded
 
-    def _fits(self, given: object, batch_size: int | None) -> None:
-        total = (
-            global_batch(given) if hasattr(given, "element_spec") else batch_size or _KERAS_BATCH
-        )
+    def _fits(self, given: object, batch_size: object) -> None:
+        of_arrays = batch_size if isinstance(batch_size, int) else _KERAS_BATCH
+        total = global_batch(given) if hasattr(given, "element_spec") else of_arrays
         self._batch_size = total // own_identity().size
 
     def _batch_begins(self, call: Call) -> Call:
-        def guarded(callbacks: object, *args: Any, **kwargs: Any) -> object:
+        def guarded(callbacks: object, *args: object, **kwargs: object) -> object:
             if self.recording.is_here():
                 self.recording.guarded(lambda: self._tracker.computes(0))
             return call(callbacks, *args, **kwargs)
@@ -105,7 +103,7 @@ class StrategyRecorder:
         return guarded
 
     def _batch_ended(self, call: Call) -> Call:
-        def guarded(callbacks: object, *args: Any, **kwargs: Any) -> object:
+        def guarded(callbacks: object, *args: object, **kwargs: object) -> object:
             result = call(callbacks, *args, **kwargs)
             if self.recording.is_here():
                 self.recording.guarded(self._ended)
@@ -122,17 +120,17 @@ class StrategyRecorder:
 
 def global_batch(dataset: object) -> int:
     """The samples of a batch of a ``tf.data.Dataset`` for all workers; 0 where it does not say."""
-    spec: Any = getattr(dataset, "element_spec", None)
+    spec: object = getattr(dataset, "element_spec", None)
     while isinstance(spec, (tuple, list, dict)) and spec:
         spec = next(iter(spec.values() if isinstance(spec, dict) else spec))
     shape = getattr(spec, "shape", None)
     if shape is not None and shape.rank and shape[0]:
         return int(shape[0])
-    source: Any = dataset
+    source: object = dataset
     while source is not None:
         kind = type(source).__name__.strip("_").removesuffix("Dataset")
         if kind in ("Batch", "ParallelBatch"):
-            return int(source._batch_size)
+            return int(getattr(source, "_batch_size", 0))
         source = getattr(source, "_input_dataset", None) if kind in _SAME_BATCHES else None
     return 0
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.plan.provenance import python_program
+from hvdprof.rundir.plan import TF_ENGINES, TF_OF_ONE_PROCESS
 
 _ON_THIS_HOST = "hvdprof.launch.remote.tensorflow_workers"
 
@@ -14,4 +15,17 @@ class TensorFlowWorkers:
 
     def command(self, job: Job) -> list[str]:
         """``python -m hvdprof.launch.remote.tensorflow_workers --np N -- PROGRAM``."""
-        return [*python_program(_ON_THIS_HOST, f"--np={job.size}", "--"), *job.program]
+        size = 1 if job.engine in TF_OF_ONE_PROCESS else job.size
+        return [*python_program(_ON_THIS_HOST, f"--np={size}", "--"), *job.program]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowForItsEngines:
+    """Starts ranks of ``tf.distribute`` by ``TensorFlowWorkers``, others by another launcher."""
+
+    others: Launcher
+
+    def command(self, job: Job) -> list[str]:
+        """The argument list of the launcher that the job's engine needs."""
+        launcher = TensorFlowWorkers() if job.engine in TF_ENGINES else self.others
+        return launcher.command(job)

@@ -18,14 +18,19 @@ from hvdprof.launch.plan.options import (
 )
 from hvdprof.launch.plan.preflight import Sizes
 from hvdprof.launch.plan.run_options import ENV_HELP, NET_HELP
-from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
+from hvdprof.rundir.plan import (
+    DDP_ENGINE,
+    HOROVOD_ENGINE,
+    TF_MULTIWORKER,
+    TF_OF_ONE_PROCESS,
+)
 
 Names = str | Sequence[str]
 """Names: ``"none,fp16"`` or ``("none", "fp16")``."""
 
 NO_COMPRESSION, FP16 = "none", "fp16"
 AVERAGE, ADASUM = "average", "adasum"
-ENGINES = (HOROVOD_ENGINE, DDP_ENGINE)
+ENGINES = (HOROVOD_ENGINE, DDP_ENGINE, TF_MULTIWORKER, *TF_OF_ONE_PROCESS)
 COMPRESSIONS = (NO_COMPRESSION, FP16)
 REDUCTIONS = (AVERAGE, ADASUM)
 SCALINGS = ("weak", "strong")

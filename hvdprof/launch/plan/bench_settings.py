@@ -25,16 +25,17 @@ from hvdprof.launch.plan.hosts import (
     ranks_by_host,
     threads_that_fit,
 )
-from hvdprof.launch.plan.options import SRUN, TORCHRUN, check_options
+from hvdprof.launch.plan.options import SRUN, TENSORFLOW, TORCHRUN, check_options
 from hvdprof.launch.plan.preflight import AUTO, parse_duration, parse_precision, parse_sizes
 from hvdprof.launch.plan.settings import (
     BY_MEMORY,
     LONGEST_TURN_S,
+    OF_TENSORFLOW,
     ModelSettings,
     Settings,
     reason_by_place,
 )
-from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
+from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, TF_ENGINES, ModelName
 
 T = TypeVar("T")
 
@@ -147,11 +148,15 @@ def bench_settings(
 def bench_launcher(options: BenchOptions) -> str:
     """The launcher of a bench: ``torchrun`` where no engine is Horovod, which it then needs not.
 
+    ``tf`` where all are strategies of ``tf.distribute``.
+
     Raises:
         UsageError: An engine is unknown or stated twice.
     """
-    is_free = options.launcher == AUTO and HOROVOD_ENGINE not in _engines(options)
-    return TORCHRUN if is_free else options.launcher
+    engines = _engines(options)
+    if options.launcher != AUTO or HOROVOD_ENGINE in engines:
+        return options.launcher
+    return TENSORFLOW if set(engines) <= set(TF_ENGINES) else TORCHRUN
 
 
 def _engines(options: BenchOptions) -> tuple[str, ...]:
@@ -198,6 +203,8 @@ def _no_turns(
 ) -> str:
     """Why the launches of a repeat cannot be resident together; empty where they can."""
     is_elsewhere = bool(options.hosts) or options.launcher == SRUN
+    if set(_engines(options)) & set(TF_ENGINES):
+        return OF_TENSORFLOW
     reason = reason_by_place(is_elsewhere=is_elsewhere, device=machine.device)
     if reason:
         return reason

@@ -16,6 +16,8 @@ from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import (
     DDP_ENGINE,
     HOROVOD_ENGINE,
+    KERAS_TWIN,
+    KERAS_TWINS,
     TF_ENGINES,
     TORCH_DISTRIBUTED_ENGINES,
     TORCH_ENGINE,
@@ -55,7 +57,7 @@ def _reference_groups(
 ) -> list["_Group"]:
     groups: list[_Group] = []
     for size in settings.sizes:
-        if size == 1:
+        if size == 1 and not set(settings.engines) <= set(TF_ENGINES):
             groups.append(_Group(1, TORCH_ENGINE, tuple(_baseline(settings))))
         for engine in settings.engines:
             cells = tuple(_cells(settings, capacity, size, engine, skipped))
@@ -134,7 +136,8 @@ def _pass(
     # DDP writes no timeline: the communication hook records into the recorder files.
     timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE
     # What a script reduces with is known to its ranks alone.
-    what = {TORCH_ENGINE: TORCH_ENGINE, DDP_ENGINE: f"{DDP_ENGINE}-{launch.mode}"}
+    named = (DDP_ENGINE, *(() if settings.script else TF_ENGINES))
+    what = {TORCH_ENGINE: TORCH_ENGINE, **{name: f"{name}-{launch.mode}" for name in named}}
     ranks = "elastic" if settings.elastic else f"np{size}"
     placed = placement(settings, size)
     return PassRecord(
@@ -186,10 +189,12 @@ def _cells(
                         )
                     )
                     continue
-                names = (engine, *toggles) if engine == DDP_ENGINE else toggles
+                names = toggles if engine == HOROVOD_ENGINE else (engine, *toggles)
+                trained = KERAS_TWIN + model.name if engine in TF_ENGINES else model.name
                 yield replace(
                     _segment(settings, model, size, engine=engine),
-                    id="-".join((model.name, *names)),
+                    model=trained,
+                    id="-".join((trained, *names)),
                     compression=compression,
                     reduction=reduction,
                 )
@@ -224,6 +229,8 @@ def reason_to_skip(
     ``setting`` is its engine, compression and reduction.
     """
     engine, compression, reduction = setting
+    if engine in TF_ENGINES and (reason := _reason_against_tf(settings, model, setting)):
+        return reason
     if engine == DDP_ENGINE and (reason := _reason_against_ddp(settings, reduction)):
         return reason
     if reason := _reason_by_hosts(settings, size):
@@ -234,6 +241,20 @@ def reason_to_skip(
         return "nothing is sent at np=1, so compression would do nothing"
     if reduction == ADASUM:
         return _reason_against_adasum(settings, capacity, size)
+    return ""
+
+
+def _reason_against_tf(
+    settings: Settings, model: ModelSettings, setting: tuple[str, str, str]
+) -> str:
+    if model.name not in KERAS_TWINS:
+        return f"no twin in Keras; strategies of tf.distribute train {' and '.join(KERAS_TWINS)}"
+    if setting[1:] != (NO_COMPRESSION, AVERAGE):
+        return "strategies of tf.distribute average, without compression"
+    if settings.hosts or settings.launcher == "srun":
+        return "workers of tf.distribute are started on this host alone"
+    if settings.data != "synthetic":
+        return "twins in Keras train on synthetic data alone"
     return ""
 
 

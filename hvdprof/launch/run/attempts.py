@@ -46,7 +46,7 @@ def settle(
     the recording, and a segment of which every rank recorded as many has a result all the same.
     """
     script_failed = least_steps is not None and failure is not None
-    ended = set() if script_failed else progress.ended_segments(record.size)
+    ended = set() if script_failed else progress.ended_segments(record.num_processes)
     open_segments = []
     for segment in record.segments:
         if segment.status == Status.PLANNED and segment.segment.id in ended:
@@ -87,7 +87,7 @@ def interrupt(
         failure = replace(
             failure, reason=f"{failure.reason}; {sentence}", rank=stall.late_rank, lines=lines
         )
-    ended = progress.ended_segments(record.size)
+    ended = progress.ended_segments(record.num_processes)
     is_enough = _is_enough(record, progress, least_steps)
     for segment in record.segments:
         if segment.segment.id in ended:
@@ -173,14 +173,14 @@ class GivenUp:
 
 def _is_enough(record: PassRecord, progress: PassProgress, least_steps: int | None) -> bool:
     """Whether every rank recorded as many steps, where there is such a number."""
-    if least_steps is None or len(progress.ranks) < record.size:
+    if least_steps is None or len(progress.ranks) < record.num_processes:
         return False
     return min(state.num_steps for state in progress.ranks.values()) >= least_steps
 
 
 def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool) -> Failure:
     problems = [problem for state in progress.ranks.values() for problem in state.problems]
-    missing = sorted(set(range(record.size)) - progress.ranks.keys())
+    missing = sorted(set(range(record.num_processes)) - progress.ranks.keys())
     if progress.notice and not progress.ranks:
         return Failure(reason=progress.notice)
     if record.size > 1 and _sizes_in_headers(progress) == {1}:
@@ -193,7 +193,7 @@ def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool
     reason = "the launch ended without an error, but the recording is not complete"
     if missing:
         reason += f": no recorder file of {ranks_named(missing)}"
-    if len(missing) == record.size and is_script:
+    if len(missing) == record.num_processes and is_script:
         reason += (
             "; a script is recorded from hvd.DistributedOptimizer on, from its first "
             "optimizer.step() after a reduction by Horovod, or from the first update of a model "

@@ -13,7 +13,7 @@ from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, Usage
 from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
-from hvdprof.launch.launchers.tf_workers import TensorFlowWorkers
+from hvdprof.launch.launchers.tf_workers import TensorFlowForItsEngines, TensorFlowWorkers
 from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import (
@@ -58,7 +58,7 @@ from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
-from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TF_ENGINES
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
 from hvdprof.rundir.run_lock import exclusive_run
 from hvdprof.rundir.written_file import check_place
@@ -98,23 +98,27 @@ def prepare_bench(
         UsageError: An option cannot be used.
         EnvironmentNotReadyError: This machine cannot run it.
     """
-    if not tools.horovod.torch:
+    launcher = bench_launcher(options)
+    if not tools.horovod.torch and launcher != TENSORFLOW:
         raise EnvironmentNotReadyError(
             f"Horovod {tools.horovod.version} was built for {tools.horovod.framework} alone, and "
             "the reference models are PyTorch's.",
-            hint="hvdprof run takes TensorFlow scripts; for the bench: hvdprof install-horovod",
+            hint="hvdprof run takes TensorFlow scripts; without Horovod: hvdprof bench --engine "
+            "tf-multiworker; for the bench of Horovod: hvdprof install-horovod",
         )
     machine = machine_of(
         tools,
         controller=options.controller,
         device=options.device,
-        launcher=bench_launcher(options),
+        launcher=launcher,
     )
     if options.launcher == SRUN:
         # The nodes of the allocation may have more or fewer cores than this one.
         tasks = sum(host.slots for host in find_allocation().hosts)
         machine = replace(machine, num_slots=tasks)
     settings = bench_settings(options, known_models, machine)
+    if set(settings.engines) & set(TF_ENGINES):
+        require_tensorflow()
     manifest = planned_manifest(settings, machine, tools)
     manifest.name = options.name
     fit_budget(manifest, runs_folder(options.folder), is_given=options.budget is not None)
@@ -240,6 +244,13 @@ def launcher_of(settings: Settings, tools: Tools) -> Launcher:
         return find_elastic_launcher(settings.elastic, settings.script.network_interface)
     if settings.launcher == TENSORFLOW:
         return TensorFlowWorkers()
+    launcher = _without_tensorflow(settings, tools)
+    return (
+        TensorFlowForItsEngines(launcher) if set(settings.engines) & set(TF_ENGINES) else launcher
+    )
+
+
+def _without_tensorflow(settings: Settings, tools: Tools) -> Launcher:
     if settings.launcher == TORCHRUN and (
         settings.script is not None or HOROVOD_ENGINE not in settings.engines
     ):

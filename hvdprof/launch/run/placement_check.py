@@ -46,6 +46,8 @@ def refine_from_ranks(
     backends = {header.get("backend", "") for header in headers} - {""}
     if record.engine in TORCH_DISTRIBUTED_ENGINES and len(backends) == 1:
         record.controller = backends.pop()
+    # Replicas of one process have the threads of all.
+    threads = settings.num_threads * record.size // record.num_processes
     if settings.device == "cuda":
         crowd = gpu_crowd(
             (of_header(header, name) for name, ranks in by_host.items() for header in ranks),
@@ -53,8 +55,8 @@ def refine_from_ranks(
         )
         record.oversubscribed = crowd is not None and not crowd.is_misplaced
     else:
-        record.oversubscribed = any(_too_many(ranks, settings) for ranks in by_host.values())
-    record.pinned = all(_own_cores(ranks, settings.num_threads) for ranks in by_host.values())
+        record.oversubscribed = any(_too_many(ranks, threads) for ranks in by_host.values())
+    record.pinned = all(_own_cores(ranks, threads) for ranks in by_host.values())
 
 
 def _name(record: PassRecord, engine: str) -> None:
@@ -63,10 +65,10 @@ def _name(record: PassRecord, engine: str) -> None:
         segment.segment = replace(segment.segment, engine=engine, timeline=False)
 
 
-def _too_many(ranks: list[HeaderLine], settings: Settings) -> bool:
+def _too_many(ranks: list[HeaderLine], num_threads: int) -> bool:
     given = set().union(*(rank.get("given_cores") or rank["affinity"] for rank in ranks))
     cores = min(len(given), int(ranks[0]["host"]["num_cores"]))
-    return len(ranks) * settings.num_threads > cores
+    return len(ranks) * num_threads > cores
 
 
 def _own_cores(ranks: list[HeaderLine], num_threads: int) -> bool:

@@ -97,8 +97,8 @@ class FixedPass:
     def __init__(self, watched: Watched) -> None:
         self._of = watched
         self._memory = MemoryWatch()
-        self._processes = RankProcesses(watched.record.size)
-        self._stalls = watched.stalls_of(watched.paths, watched.record.size)
+        self._processes = RankProcesses(watched.record.num_processes)
+        self._stalls = watched.stalls_of(watched.paths, watched.record.num_processes)
         self.progress = PassProgress(watched.paths)
 
     @property

@@ -184,3 +184,21 @@ def test_a_negative_trace_overhead_is_not_measurable(high: float, number: int) -
             "resnet18 at np=2 (none, average). Something else slowed the passes without a timeline "
             "more, such as other processes."
         ]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("engine", "missing"), [("tf-multiworker", []), ("tf-mirrored", [1])])
+def test_what_a_strategy_waits_for_is_said_to_be_unseen(
+    tmp_path: Path, engine: str, missing: list[int]
+) -> None:
+    passes = sweep(TWO)
+    for one in passes:
+        one.segments = [SegmentSpec(engine=engine, seen_inside=False)]
+        one.missing_ranks = missing if one.size > 1 else []
+
+    # A strategy of one process records once, and no rank is missing.
+    (sentence,) = (
+        text for text in warnings(tmp_path, passes) if "tf.dist" in text or "all r" in text
+    )
+    assert sentence.startswith("3 measurements under a strategy of tf.distribute, which reduces")
+    assert sentence.endswith("no straggler. First: 02-np2-throughput-r1.")

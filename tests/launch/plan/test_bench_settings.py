@@ -103,6 +103,22 @@ def test_horovod_is_measured_alone_unless_engines_are_named() -> None:
     assert _settings(engine="horovod,ddp").engines == ("horovod", "ddp")
 
 
+@pytest.mark.parametrize(
+    ("engine", "launcher"),
+    [
+        ("tf-multiworker,tf-mirrored", "tf"),
+        ("ddp,tf-central-storage", "torchrun"),
+        ("horovod,tf-multiworker", "auto"),
+    ],
+)
+def test_strategies_decide_the_launcher_where_they_are_alone(engine: str, launcher: str) -> None:
+    settings = _settings(engine=engine)
+
+    assert settings.launcher == launcher
+    assert settings.turn_s is None
+    assert "watch each other by the clock" in settings.no_turns
+
+
 def test_shorthands_add_a_toggle() -> None:
     settings = _settings(fp16_allreduce=True, use_adasum=True)
     assert settings.compressions == ("none", "fp16")

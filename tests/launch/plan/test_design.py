@@ -1,3 +1,6 @@
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from hvdprof.launch.plan.design import Design, hosts_argument, plan_design, reason_to_skip
@@ -209,3 +212,47 @@ def test_reasons_against_ddp(settings: dict[str, str], reduction: str, reason: s
     setting = ("ddp", "none", reduction)
     said = reason_to_skip(bench_settings(**settings), known, 2, MNIST, setting)
     assert (reason in said) if reason else said == ""
+
+
+def test_strategies_train_twins_in_keras_and_are_not_traced() -> None:
+    settings = bench_settings(
+        sizes=(1, 2), models=(MNIST, RESNET), engines=("horovod", "tf-multiworker", "tf-mirrored")
+    )
+    design = plan_design(settings, LOCAL_FOUR_CORES)
+
+    ids = {record.id[3:]: record for record in design.passes}
+    assert [name for name in ids if "tf-" in name] == [
+        "np1-tf-multiworker-throughput-r1",
+        "np1-tf-mirrored-throughput-r1",
+        "np2-tf-multiworker-throughput-r1",
+        "np2-tf-mirrored-throughput-r1",
+    ]
+    record = ids["np2-tf-mirrored-throughput-r1"]
+    assert [one.segment.model for one in record.segments] == ["keras-mnist", "keras-resnet18"]
+    assert (record.size, record.num_processes, record.controller) == (2, 1, "grpc")
+    assert ids["np2-tf-multiworker-throughput-r1"].num_processes == 2
+    assert "np1-torch-r1" in ids
+
+
+def test_strategies_alone_need_no_torch() -> None:
+    design = plan_design(
+        bench_settings(sizes=(1, 2), engines=("tf-multiworker",)), LOCAL_FOUR_CORES
+    )
+
+    assert {record.engine for record in design.passes} == {"tf-multiworker"}
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"models": (replace(MNIST, name="vgg16"),)}, "no twin in Keras"),
+        ({"compressions": ("fp16",)}, "without compression"),
+        ({"hosts": "h1:2"}, "on this host alone"),
+        ({"data": "digits"}, "synthetic data alone"),
+    ],
+)
+def test_what_strategies_do_not_train_is_skipped(values: dict[str, Any], reason: str) -> None:
+    settings = bench_settings(sizes=(2,), engines=("tf-multiworker",), **values)
+
+    (skipped,) = plan_design(settings, LOCAL_FOUR_CORES).skipped
+    assert reason in skipped.reason

@@ -51,6 +51,7 @@ def _refined(
     device: str = "cpu",
     segments: Sequence[SegmentRecord] = (),
     others: Sequence[PassRecord] = (),
+    size: int | None = None,
 ) -> PassRecord:
     paths = PassPaths(folder)
     paths.recorder_folder.mkdir()
@@ -58,7 +59,7 @@ def _refined(
         paths.recorder_file(header["rank"]).write_text(json.dumps(header) + "\n")
     progress = PassProgress(paths)
     progress.update()
-    record = _record(len(headers), segments)
+    record = _record(size or len(headers), segments)
     whole = replace(manifest(), passes=[record, *others])
     refine_from_ranks(record, whole, progress, bench_settings(device=device))
     return record
@@ -87,6 +88,20 @@ def test_cores(
     ]
     record = _refined(tmp_path, headers)
     assert (record.oversubscribed, record.pinned) == (oversubscribed, pinned)
+
+
+@pytest.mark.parametrize(("size", "oversubscribed"), [(2, False), (3, True)])
+def test_replicas_of_one_process_share_its_cores(
+    tmp_path: Path, size: int, oversubscribed: bool
+) -> None:
+    one = [SegmentRecord(segment=segment("tf-multiworker", timeline=False))]
+    planned = launch("tf-multiworker", "planned")
+    header = _header(0, [0, 1], [0, 1], engine="tf-mirrored")
+    record = _refined(tmp_path, [header], segments=one, others=[planned], size=size)
+    assert record.oversubscribed is oversubscribed
+    assert record.pinned is not oversubscribed
+    # What the script makes is known to its ranks alone.
+    assert record.engine == planned.engine == "tf-mirrored"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hvdprof.analyze.findings.advice import Advice, advice, set_to, unset
 from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of, step_ns
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.model.cell_key import ranks_lacking
 from hvdprof.model.notes import NoteCode
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.model.tables.timeline_tables import TIMELINES
@@ -218,9 +219,7 @@ def no_rank_evidence(evidence: Evidence) -> Iterator[Finding]:
     if attached_files(evidence.run.manifest):
         return
     lacking = evidence.run.segments
-    lacking = lacking[
-        (lacking["status"] == "done") & (lacking["num_ranks_recorded"] < lacking["size"])
-    ]
+    lacking = lacking[(lacking["status"] == "done").to_numpy() & ranks_lacking(lacking)]
     if len(lacking):
         first = lacking.iloc[0]
         yield Finding(

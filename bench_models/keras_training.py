@@ -1,0 +1,163 @@
+"""The training loop of Keras twins under a strategy of ``tf.distribute``.
+
+A step is one call of a compiled function, in which the strategy computes and reduces: it has no
+phases, and what of it is waiting is not known.
+"""
+
+import importlib.util
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+
+from hvdprof import collect
+from hvdprof.bench_models.keras_models import Keras, keras_twin
+from hvdprof.bench_models.placement import pin_to_own_cores
+from hvdprof.bench_models.registry import model_named
+from hvdprof.collect import _hooks
+from hvdprof.collect.identity import identity_from_environment
+from hvdprof.rundir.plan import (
+    KERAS_TWIN,
+    TF_CENTRAL_STORAGE,
+    TF_OF_ONE_PROCESS,
+    Plan,
+    Segment,
+)
+from hvdprof.units import milliseconds
+
+MIN_STEPS = 10
+
+
+class KerasJob:
+    """The replicas that train together under the strategy of the plan, in this process or several.
+
+    Args:
+        plan: The plan of the pass.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        engine = plan.segments[0].engine
+        place = identity_from_environment()
+        self.rank = 0 if place is None else place.rank
+        # Replicas of one process share its threads.
+        self._num_here = plan.size if engine in TF_OF_ONE_PROCESS else 1
+        num_threads = plan.num_threads * self._num_here
+        if plan.pin_cores:
+            pin_to_own_cores(self.rank, num_threads)
+        if importlib.util.find_spec("tf_keras") is not None:
+            # Under CentralStorageStrategy layers of Keras 3 do not normalise.
+            os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+        import tensorflow as tf
+
+        self._tf: Keras = tf
+        tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+        self._strategy: Keras = _strategy(tf, engine, self._num_here)
+        size = plan.size
+        collect.start(rank=self.rank, size=size, local_rank=self.rank, local_size=size)
+
+    @property
+    def size(self) -> int:
+        """The number of replicas that the strategy has joined."""
+        return int(self._strategy.num_replicas_in_sync)
+
+    def run(self, segment: Segment) -> tuple[int, float]:
+        """Train one segment; the number of measured steps and their mean length in ns."""
+        self._tf.random.set_seed(self._plan.seed + self.rank)
+        with collect.segment(segment.id):
+            step = self._step_of(segment)
+            durations_s = [self._train(step, 1, segment, warmup=True) / 1e9]
+            for _ in range(max(segment.num_warmup_batches, 2) - 1):
+                durations_s.append(self._train(step, 1, segment, warmup=True) / 1e9)
+            num_steps = self._agreed(
+                segment, statistics.median(durations_s[len(durations_s) // 2 :])
+            )
+            length_ns = self._train(step, num_steps, segment, warmup=False)
+        return num_steps, length_ns / num_steps
+
+    def _train(
+        self, step: Callable[[], float], count: int, segment: Segment, *, warmup: bool
+    ) -> int:
+        begin_ns = time.monotonic_ns()
+        for _ in range(count):
+            with collect.step(samples=segment.batch_size, warmup=warmup):
+                collect.loss(step())
+                if self.size > 1:
+                    _hooks.blocked_unseen()
+        return time.monotonic_ns() - begin_ns
+
+    def _step_of(self, segment: Segment) -> Callable[[], float]:
+        tf, strategy = self._tf, self._strategy
+        model = model_named(segment.model.removeprefix(KERAS_TWIN))
+        with strategy.scope():
+            twin = keras_twin(tf.keras, model, segment.image_size)
+            rate = model.learning_rate * self.size
+            optimizer = tf.keras.optimizers.SGD(rate, momentum=model.momentum)
+            optimizer.build(twin.trainable_variables)
+        criterion = tf.keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="none"
+        )
+        shape = (segment.batch_size, segment.image_size, segment.image_size, model.in_channels)
+        images, labels = (
+            strategy.experimental_distribute_values_from_function(make)
+            for make in (
+                lambda _: tf.random.normal(shape),
+                lambda _: tf.random.uniform(shape[:1], 0, model.num_classes, tf.int64),
+            )
+        )
+
+        def replica(images: Keras, labels: Keras) -> Keras:
+            with tf.GradientTape() as tape:
+                losses = criterion(labels, twin(images, training=True))
+                loss = tf.reduce_sum(losses) / (segment.batch_size * self.size)
+            gradients = tape.gradient(loss, twin.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, twin.trainable_variables, strict=True))
+            return loss
+
+        @tf.function  # type: ignore[untyped-decorator]
+        def train() -> Keras:
+            return strategy.reduce("SUM", strategy.run(replica, args=(images, labels)), axis=None)
+
+        return lambda: float(train())
+
+    def _agreed(self, segment: Segment, warmup_s: float) -> int:
+        """The number of measured steps, the same on all workers."""
+        if segment.max_seconds is None:
+            return segment.num_steps or MIN_STEPS
+        own = self._strategy.run(lambda: self._tf.constant(warmup_s))
+        mean_s = float(self._strategy.reduce("MEAN", own, axis=None))
+        wanted = max(MIN_STEPS, math.ceil(segment.max_seconds / max(mean_s, 1e-9)))
+        return wanted if segment.num_steps is None else min(wanted, segment.num_steps)
+
+
+def _strategy(tf: ModuleType, engine: str, num_replicas: int) -> Keras:
+    if engine not in TF_OF_ONE_PROCESS:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    if kind == "CPU":
+        (processor,) = tf.config.list_physical_devices(kind)
+        parts = [tf.config.LogicalDeviceConfiguration() for _ in range(num_replicas)]
+        tf.config.set_logical_device_configuration(processor, parts)
+    devices = [device.name for device in tf.config.list_logical_devices(kind)][:num_replicas]
+    if engine == TF_CENTRAL_STORAGE:
+        return tf.distribute.experimental.CentralStorageStrategy(devices, "/CPU:0")
+    return tf.distribute.MirroredStrategy(devices)
+
+
+def run_plan(plan: Plan) -> int:
+    """Run the segments of a plan as one worker; the number of replicas that were joined."""
+    job = KerasJob(plan)
+    if job.size == plan.size:
+        for segment in plan.segments:
+            num_steps, mean_ns = job.run(segment)
+            if job.rank == 0:
+                sys.stdout.write(
+                    f"{segment.id}: {segment.model}, np {plan.size}, {num_steps} steps, "
+                    f"{milliseconds(mean_ns)} per step\n"
+                )
+                sys.stdout.flush()
+    collect.stop()
+    return job.size
