@@ -234,6 +234,11 @@ def test_workers_of_a_strategy_have_step_times(tmp_path):
     assert of_two["blocked_ns"].isna().all()
 
 
+@pytest.mark.ran(
+    "`hvdprof bench --engine tf-multiworker,tf-mirrored,tf-central-storage`",
+    "TensorFlow 2.21.0, tf_keras 2.21.0",
+    "one host, 1 and 2 ranks",
+)
 def test_the_bench_trains_twins_under_strategies(tmp_path):
     command = [sys.executable, "-m", "hvdprof", "bench", "-q", "-o", "run", "--models", "mnist"]
     options = ["--preset", "quick", "--np", "1,2", "--repeats", "1", "--num-steps", "20"]

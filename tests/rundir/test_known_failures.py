@@ -86,6 +86,11 @@ def test_known_causes_come_with_what_to_do(reason: str, cause: str, action: str)
             "remove it, or stay with Keras 2: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1",
         ),
         (
+            "RuntimeError: Collective ops must be configured at program startup",
+            "the script makes its strategy of tf.distribute after tensors or datasets",
+            "make the strategy first, right behind the imports",
+        ),
+        (
             "}) with an unsupported type (<class 'tensorflow.python.distribute.values.PerReplica'>"
             ") to a Tensor.",
             "fit() of Keras 3 does not train with several workers of tf.distribute",

@@ -161,6 +161,11 @@ KNOWN_CAUSES = (
         "stay with Keras 2 for it: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1",
     ),
     _error(
+        r"Collective ops must be configured at program startup",
+        "the script makes its strategy of tf.distribute after tensors or datasets",
+        "make the strategy first, right behind the imports",
+    ),
+    _error(
         r"No module named '?(?P<module>\w+)",
         "the Python of the ranks has no module {module}",
         "python -m pip install its package, or add its folder to PYTHONPATH",
