@@ -13,13 +13,7 @@ from dash import Dash
 from hvdprof.dashboards import guard, shell, timeline_answers
 from hvdprof.dashboards.access import Access, address_with_token
 from hvdprof.dashboards.bounded_server import bounded_server, compress
-from hvdprof.dashboards.components import (
-    data_table,
-    figure_card,
-    glossary_drawer,
-    table_buttons,
-    text_table,
-)
+from hvdprof.dashboards.components import glossary_drawer
 from hvdprof.dashboards.frame import frame
 from hvdprof.dashboards.pages import (
     Page,
@@ -96,10 +90,6 @@ def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
     )
     app.layout = frame()
     shell.register(app, runs, TABS)
-    figure_card.register(app)
-    data_table.register(app)
-    text_table.register(app)
-    table_buttons.register(app)
     glossary_drawer.register(app)
     pages = [page for tab in TABS for page in tab.pages]
     for page in pages:

@@ -61,8 +61,4 @@ LIVE = "live"
 LIVE_RUN = "live-run"
 LIVE_TICK = "live-tick"
 
-FIGURE_SAVE = "figure-save"
 TABLE = "table"
-TABLE_SAVE = "table-save"
-TABLE_COPY = "table-copy"
-ROWS_SAVE = "rows-save"

@@ -37,7 +37,10 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 FACTS = """() => [...document.querySelectorAll("[data-fact]")]
     .map(one => [one.dataset.fact, one.textContent])"""
-RECORDED = ("bench-sweep", "ddp-sweep", "horovod-sweep", "horovod-slow-data")
+RECORDED = (
+    *("bench-sweep", "ddp-sweep", "horovod-sweep", "horovod-slow-data"),
+    "ddp-light-slow-update",
+)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -59,6 +62,10 @@ def test_a_number_is_the_same_on_every_page(tmp_path: Path, name: str) -> None:
         # A number that one page alone shows proves nothing.
         for fact in ("throughput", "step-time-median", "steady-steps"):
             assert pages[fact] > 1, fact
+        # The strip and Ranks open at one launch.
+        of_launch = {fact: on for fact, on in pages.items() if fact.startswith("launch-")}
+        assert len(of_launch) == 3
+        assert set(of_launch.values()) == {2}
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])

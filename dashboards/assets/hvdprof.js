@@ -131,6 +131,39 @@ window.addEventListener("click", (event) => {
   window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
 });
 
+// Saves and copies what a button names: a figure, or the rows of a table with the declared names of
+// the columns and the ends of intervals. Spreadsheets take columns from the clipboard at tabs.
+function saveNamed(saves, name) {
+  if (saves === "png" || saves === "svg") {
+    const graph = document.querySelector(`.figure.${CSS.escape(name)} .js-plotly-plot`);
+    if (graph) {
+      window.Plotly.downloadImage(
+        titledFigure(graph, name), {format: saves, filename: name, scale: 2});
+    }
+    return;
+  }
+  const rows = document.querySelector(`[data-rows="${CSS.escape(name)}"]`);
+  const whole = {allColumns: true, processHeaderCallback: ({column}) => column.getColId()};
+  const api = rows ? null : window.dash_ag_grid.getApi({name, type: "table"});
+  if (saves === "copy") {
+    navigator.clipboard.writeText(
+      rows ? rows.dataset.tabs : api.getDataAsCsv({...whole, columnSeparator: "\t"}));
+  } else if (api) {
+    api.exportDataAsCsv({...whole, fileName: `${name}.csv`});
+  } else {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([rows.dataset.csv], {type: "text/csv"}));
+    link.download = `${name}.csv`;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
+}
+
+window.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-saves]");
+  if (button) { saveNamed(button.dataset.saves, button.dataset.name); }
+});
+
 // A figure that was folded takes the width that it has now.
 window.addEventListener("toggle", (event) => {
   if (event.target.open && event.target.querySelector(".js-plotly-plot")) {
@@ -217,44 +250,6 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
       document.querySelectorAll(".glossary-term").forEach((term) => {
         term.hidden = !term.textContent.toLowerCase().includes((text || "").toLowerCase());
       });
-    },
-    saveFigure(clicks, id) {
-      const graph = document.querySelector(`.figure.${CSS.escape(id.name)} .js-plotly-plot`);
-      if (clicks && graph) {
-        window.Plotly.downloadImage(
-          titledFigure(graph, id.name), {format: id.format, filename: id.name, scale: 2});
-      }
-    },
-    // To the clipboard, in the form that spreadsheets take.
-    copyTable(clicks, id) {
-      if (!clicks) { return; }
-      const rows = document.querySelector(`[data-rows="${CSS.escape(id.name)}"]`);
-      const text = rows ? rows.dataset.tabs : window.dash_ag_grid.getApi(
-        {name: id.name, type: "table"}).getDataAsCsv({
-        columnSeparator: "\t", allColumns: true,
-        processHeaderCallback: ({column}) => column.getColId(),
-      });
-      navigator.clipboard.writeText(text);
-    },
-    // With the declared names of the columns, and the ends of intervals that the grid hides.
-    saveTable(clicks, id) {
-      if (clicks) {
-        window.dash_ag_grid.getApi(id).exportDataAsCsv({
-          fileName: `${id.name}.csv`,
-          allColumns: true,
-          processHeaderCallback: ({column}) => column.getColId(),
-        });
-      }
-    },
-    // The numbers behind a table of texts.
-    saveRows(clicks, id) {
-      const table = document.querySelector(`[data-rows="${CSS.escape(id.name)}"]`);
-      if (!clicks || !table) { return; }
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([table.dataset.csv], {type: "text/csv"}));
-      link.download = `${id.name}.csv`;
-      link.click();
-      URL.revokeObjectURL(link.href);
     },
   },
 });

@@ -5,8 +5,9 @@ import pandas as pd
 from dash import html
 from dash.development.base_component import Component
 
+from hvdprof.dashboards.components.save_buttons import Saves, save_button
 from hvdprof.dashboards.components.section import fact
-from hvdprof.dashboards.components.text_table import save_button, saveable, text_table
+from hvdprof.dashboards.components.text_table import saveable, text_table
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.report.screen.tiles import STEP_TIME_FACT
@@ -40,7 +41,7 @@ def cell_table(table: ModelTable, scaling: pd.DataFrame, main: FrameRow | None) 
                 [
                     # A basis of 0 keeps the width of the button where the caption wraps.
                     dmc.Text(caption, size="sm", className="grow", style={"flexBasis": 0}),
-                    save_button(name, f"the numbers of {table.model}"),
+                    save_button(Saves.CSV, name, f"the numbers of {table.model}"),
                 ],
                 gap="xs",
                 wrap="nowrap",

@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
 import pandas as pd
-from dash import MATCH, Dash, Input, State
+from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.save_buttons import Saves, save_button
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.components.table_buttons import copy_button
 from hvdprof.dashboards.components.term_link import term_list, terms_in
-from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.model.schema import Column, Table
 from hvdprof.report.terminal.table_section import (
     column_texts,
@@ -84,29 +83,22 @@ def table_card(
         style={"height": _ROW_HEIGHT * (_MOST_SHOWN + 1) if is_long else None},
         className="ag-theme-quartz data-table",
     )
-    save = dmc.Button(
-        "CSV",
-        id={"type": ids.TABLE_SAVE, "name": table.name},
-        size="compact-xs",
-        variant="default",
-        **{"aria-label": f"Save {title} as CSV"},
-    )
-    tools = [copy_button(table.name, title), save]
+    tools = [save_button(form, table.name, title) for form in (Saves.COPY, Saves.CSV)]
     # Headings of a grid hold no links: a line of their terms is reached by the keyboard too.
     linked = [term.name for term in terms_in(title, about)]
     terms = term_list([heading(column) for column in shown], linked)
     return section(title, terms, grid, about=about.strip(), tools=tools)
 
 
-def register(app: Dash) -> None:
-    """Let the buttons of all tables save their rows."""
-    run_in_browser(
-        app,
-        "saveTable",
-        Input({"type": ids.TABLE_SAVE, "name": MATCH}, "n_clicks"),
-        State({"type": ids.TABLE, "name": MATCH}, "id"),
-        first=False,
-    )
+def filled_card(
+    title: str,
+    table: Table,
+    frame: pd.DataFrame,
+    columns: Sequence[str] | None = None,
+    about: str = "",
+) -> list[Component]:
+    """The card of ``table_card``; none where the frame has no rows."""
+    return [table_card(title, table, frame, columns=columns, about=about)] if len(frame) else []
 
 
 def _shown(table: Table, columns: Sequence[str] | None) -> list[Column]:

@@ -1,23 +1,28 @@
-"""The parts of the first page: verdict, mean step of each rank, strip of the run.
+"""The parts of the first page: verdict, mean step of each rank, strip of the run, lines of code.
 
-Tested in ``tests/dashboards/test_diagnosis.py``.
+Tested in ``tests/dashboards/test_diagnosis.py`` and ``test_line_card.py``.
 """
 
+import re
 from collections.abc import Sequence
+from datetime import datetime
 
 import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components.section import HIDDEN, attributes, section
+from hvdprof.dashboards.components.section import HIDDEN, attributes, section, steps_source
 from hvdprof.dashboards.components.term_link import linked_terms, titled
 from hvdprof.dashboards.view import PASS_KEY, View
 from hvdprof.figures.run_strip import RunStrip
 from hvdprof.figures.style.palette import CAUSE_COLOURS, PART_COLOURS
+from hvdprof.model.run import RunAnalysis
 from hvdprof.model.step_parts import PART_NAMES
 from hvdprof.report.screen.rank_bars import RankBar, RankBars, Segment
+from hvdprof.report.screen.source_line import source_line
 from hvdprof.report.screen.verdict_band import TONE_ICONS, Band
+from hvdprof.report.sections.code_lines import cause_rows, lines_behind_causes
 
 _TIMELINE = "/timeline"
 _SMALLEST_LABEL = 0.08
@@ -27,6 +32,10 @@ _BARS_ABOUT = (
     "Means of the steady steps of all launches. The outlined part is what the verdict names, with "
     "its excess over the other ranks. A click opens the rank in the timeline."
 )
+
+
+_UNIT = re.compile(r"(?<=\d) (?=%|[mµn]?s\b)")
+"""Between a number and its unit, where no line may end."""
 
 
 def verdict_band(band: Band, links: Sequence[Component], choices: Component | None) -> html.Div:
@@ -44,15 +53,16 @@ def verdict_band(band: Band, links: Sequence[Component], choices: Component | No
             value=band.command, children="Copy the command", size="compact-xs", variant="default"
         )
         trust += [" ", copy]
+    sentence, cost = (_UNIT.sub("\N{NO-BREAK SPACE}", one) for one in (band.sentence, band.cost))
     said = [
-        dmc.Title(titled(band.sentence), order=1, size="20px", lh=1.3, fw=700),
-        *([dmc.Text(linked_terms(band.cost), size="15px", lh=1.5)] if band.cost else []),
+        dmc.Title(titled(sentence), order=1, size="20px", lh=1.3, fw=700),
+        *([dmc.Text(linked_terms(cost), size="15px", lh=1.5)] if cost else []),
         html.Div(trust, className="band-trust"),
     ]
     beside = [*([choices] if choices is not None else []), dmc.Group(list(links), gap=8)]
     return html.Div(
         [html.Div(said, className="grow"), html.Div(beside, className="band-links")],
-        className=f"verdict band band-{band.tone}",
+        className=f"verdict band band-{band.edge}",
     )
 
 
@@ -83,7 +93,7 @@ def rank_bars_card(
 
 def strip_card(strip: RunStrip, view: View) -> dmc.Paper:
     """One column per step of a launch, each leading to the step in the timeline."""
-    pass_id, segment = strip.launch
+    pass_id, segment = strip.steps.launch
     where = {PASS_KEY: pass_id, "segment": segment}
     target = view.at(_TIMELINE)
     columns = []
@@ -93,14 +103,17 @@ def strip_card(strip: RunStrip, view: View) -> dmc.Paper:
         if one.acts:
             style["background"] = CAUSE_COLOURS[strip.term]
         name = "strip-step" if one.steady else "strip-step strip-left-out"
-        columns.append(html.Div(html.Div(style=style), title=one.text, className=name, **data))
+        room = {"flexGrow": one.size}
+        column = html.Div(html.Div(style=style), title=one.text, className=name, style=room, **data)
+        columns.append(column)
     label = attributes(aria_label=f"Steps of the run. {strip.sentence}")
     return section(
         "Steps of the run",
         html.Div(columns, className="run-strip", role="img", **label),
-        _foot(". ".join(text for text in (strip.sentence, strip.source) if text)),
+        _foot(f"{strip.sentence}. " * bool(strip.sentence), steps_source(strip.steps)),
         hint="One column per step, as high as its time. Coloured where the cause of the verdict "
-        "acts, if single steps show that; pale where a step is excluded, as in warm-up. A click "
+        "acts, if single steps show that; pale where a step is excluded, as in warm-up: hover for "
+        "the reason. A click "
         "opens the step in the timeline.",
     )
 
@@ -135,3 +148,24 @@ def _row(bar: RankBar, view: View) -> Component:
     target = view.at(_TIMELINE).changed(ranks=bar.rank)
     link: Component = dmc.Anchor(cells, href=target.href, underline="never", className="rank-row")
     return link
+
+
+_LINES_ABOUT = (
+    "Lines that explain the causes. Their source is shown where the file lies as it lay when the "
+    "run began."
+)
+
+
+def line_card(analysis: RunAnalysis) -> dmc.Paper | None:
+    """What explains the causes of the verdict's cell, with the source; None without a line."""
+    causes = lines_behind_causes(analysis).to_dict("records")
+    begun = analysis.run.manifest.created_at
+    parts: list[Component] = []
+    for cause, texts in zip(causes, cause_rows(analysis), strict=True):
+        name, place, time, what, *_ = texts
+        parts.append(dmc.Text(f"{name}: {place}, {time}, against: {what}", size="sm"))
+        place_of_source = str(cause["file"]), int(cause["line"])
+        # Files of other recorders do not say when their run began.
+        if begun and (source := source_line(*place_of_source, datetime.fromisoformat(begun))):
+            parts.append(dmc.Code(source, block=True, className="keep-lines"))
+    return section("Lines of code", *parts, about=_LINES_ABOUT) if parts else None

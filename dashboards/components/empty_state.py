@@ -7,7 +7,7 @@ import dash_mantine_components as dmc
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components.table_buttons import copied_text
+from hvdprof.dashboards.components.save_buttons import copied_text
 from hvdprof.dashboards.components.term_link import linked_terms
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
@@ -16,13 +16,7 @@ from hvdprof.model.file_page import FilePage
 
 def problem_alert(error: HvdprofError) -> dmc.Alert:
     """The message of an error and, where there is one, its hint."""
-    return dmc.Alert(
-        dmc.Text(error.hint, className="keep-lines") if error.hint else None,
-        title=error.message,
-        color="red",
-        variant="light",
-        className="problem",
-    )
+    return _problem(error.message, error.hint)
 
 
 def fault_alert(title: str, error: Exception) -> dmc.Alert:
@@ -32,17 +26,16 @@ def fault_alert(title: str, error: Exception) -> dmc.Alert:
         title: Name of the page.
         error: The exception.
     """
-    return dmc.Alert(
-        dmc.Text(
-            f"{type(error).__name__}: {error}. The terminal that runs the dashboard shows the "
-            "traceback; report it together with `hvdprof doctor`. The other pages still work.",
-            className="keep-lines",
-        ),
-        title=f"The page {title} failed: this is a bug in hvdprof, not a problem of your run.",
-        color="red",
-        variant="light",
-        className="problem",
+    return _problem(
+        f"The page {title} failed: this is a bug in hvdprof, not a problem of your run.",
+        f"{type(error).__name__}: {error}. The terminal that runs the dashboard shows the "
+        "traceback; report it together with `hvdprof doctor`. The other pages still work.",
     )
+
+
+def _problem(title: str, text: str | None) -> dmc.Alert:
+    said = dmc.Text(text, className="keep-lines") if text else None
+    return dmc.Alert(said, title=title, color="red", variant="light", className="problem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +78,7 @@ def lack_texts(lack: Lack) -> dmc.Stack:
 
 def lack_card(lack: Lack) -> dmc.Paper:
     """A lack in place of the content of a page."""
-    return dmc.Paper(
-        lack_texts(lack),
-        withBorder=True,
-        p="lg",
-        radius="md",
-        className="empty",
-    )
+    return _empty(lack_texts(lack))
 
 
 def no_run() -> dmc.Paper:
@@ -121,13 +108,12 @@ def no_page(view: View) -> dmc.Paper:
 
 
 def _not_found(sentence: str, href: str, link: str) -> dmc.Paper:
-    return dmc.Paper(
-        dmc.Stack([dmc.Text(sentence, fw=600), dmc.Anchor(link, href=href, size="sm")], gap="xs"),
-        withBorder=True,
-        p="lg",
-        radius="md",
-        className="empty",
-    )
+    texts = [dmc.Text(sentence, fw=600), dmc.Anchor(link, href=href, size="sm")]
+    return _empty(dmc.Stack(texts, gap="xs"))
+
+
+def _empty(content: Component) -> dmc.Paper:
+    return dmc.Paper(content, withBorder=True, p="lg", radius="md", className="empty")
 
 
 _MOST_NAMED = 6

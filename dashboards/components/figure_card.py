@@ -5,18 +5,16 @@ from typing import Any, cast
 
 import dash_mantine_components as dmc
 import plotly.graph_objects as go
-from dash import MATCH, Dash, Input, State, dcc, html
+from dash import dcc, html
 from dash.development.base_component import Component
 
-from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.save_buttons import Saves, save_button
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.figures.style.palette import BUTTONS_REMOVED, PLOT_CONFIG
 
 # A card has its own button for PNG.
 _REMOVED = [*BUTTONS_REMOVED, "toImage"]
 _CONFIG = cast(dcc.Graph.Config, PLOT_CONFIG | {"modeBarButtonsToRemove": _REMOVED})
-_FORMATS = ("png", "svg")
 
 
 def figure_card(
@@ -28,7 +26,7 @@ def figure_card(
     above: Sequence[Component] = (),
     graph_id: str | None = None,
 ) -> dmc.Paper:
-    """A card with a figure that can be saved as PNG and SVG.
+    """A card with a figure that can be saved as PNG and SVG; of an empty one, why it is empty.
 
     Args:
         name: Unique on its page, lower case with hyphens; the name of the saved file.
@@ -39,9 +37,20 @@ def figure_card(
         above: Content between the heading and the figure.
         graph_id: Id of the graph, for callbacks.
     """
+    if not figure.data and graph_id is None:
+        # A figure that only says why it is empty: a sentence needs neither its room nor buttons.
+        said = (dmc.Text(note.text, size="sm") for note in figure.layout.annotations)
+        return section(title, *above, *said, *extra)
     named = {"id": graph_id} if graph_id else {}
     graph = figure_graph(figure, name, **named)
-    return section(title, *above, graph, *extra, about=about, tools=_save_buttons(name, title))
+    return section(
+        title,
+        *above,
+        graph,
+        *extra,
+        about=about,
+        tools=[save_button(form, name, title) for form in (Saves.PNG, Saves.SVG)],
+    )
 
 
 def low_figure_card(name: str, title: str, figure: go.Figure, hint: str) -> dmc.Paper:
@@ -53,20 +62,12 @@ def low_figure_card(name: str, title: str, figure: go.Figure, hint: str) -> dmc.
         figure: The figure, of ``hvdprof.figures``.
         hint: How to read it, shown on hover and focus.
     """
-    return section(title, figure_graph(figure, name), hint=hint, tools=_save_buttons(name, title))
-
-
-def _save_buttons(name: str, title: str) -> list[Component]:
-    return [
-        dmc.Button(
-            form.upper(),
-            id={"type": ids.FIGURE_SAVE, "name": name, "format": form},
-            size="compact-xs",
-            variant="default",
-            **{"aria-label": f"Save {title} as {form.upper()}"},
-        )
-        for form in _FORMATS
-    ]
+    return section(
+        title,
+        figure_graph(figure, name),
+        hint=hint,
+        tools=[save_button(form, name, title) for form in (Saves.PNG, Saves.SVG)],
+    )
 
 
 def figure_graph(figure: go.Figure, label: str, **properties: Any) -> html.Div:
@@ -77,15 +78,4 @@ def figure_graph(figure: go.Figure, label: str, **properties: Any) -> html.Div:
         # Reserve the height while plotly loads, so that the page does not jump.
         style={"minHeight": f"{height}px"} if height else {},
         className="figure-room",
-    )
-
-
-def register(app: Dash) -> None:
-    """Let the buttons of all cards save their figures."""
-    run_in_browser(
-        app,
-        "saveFigure",
-        Input({"type": ids.FIGURE_SAVE, "name": MATCH, "format": MATCH}, "n_clicks"),
-        State({"type": ids.FIGURE_SAVE, "name": MATCH, "format": MATCH}, "id"),
-        first=False,
     )

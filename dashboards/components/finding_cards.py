@@ -11,8 +11,8 @@ from dash.development.base_component import Component
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.dashboards.components.section import HIDDEN, attributes
-from hvdprof.dashboards.components.table_buttons import copied_text
+from hvdprof.dashboards.components.save_buttons import copied_text
+from hvdprof.dashboards.components.section import HIDDEN, attributes, folded
 from hvdprof.dashboards.components.term_link import linked_terms, with_code
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import short_name
@@ -37,7 +37,10 @@ def finding_list(findings: pd.DataFrame, links_of: LinksOf) -> list[Component]:
     cards: list[Component] = [_card(row, links_of) for row in findings.to_dict("records")]
     if len(cards) <= _FIRST:
         return cards
-    return [*cards[:_FIRST], _folded(f"{units.count(len(cards) - _FIRST)} more", cards[_FIRST:])]
+    return [
+        *cards[:_FIRST],
+        folded(f"{units.count(len(cards) - _FIRST)} more", *cards[_FIRST:], look="finding"),
+    ]
 
 
 def folded_findings(title: str, findings: pd.DataFrame, links_of: LinksOf) -> html.Details:
@@ -49,7 +52,7 @@ def folded_findings(title: str, findings: pd.DataFrame, links_of: LinksOf) -> ht
         links_of: As in ``finding_list``.
     """
     cards = [_card(row, links_of) for row in findings.to_dict("records")]
-    return _folded(title, cards)
+    return folded(title, *cards, look="finding")
 
 
 def is_of_cell(findings: pd.DataFrame, cell: FrameRow) -> NDArray[np.bool_]:
@@ -66,11 +69,6 @@ def is_of_cell(findings: pd.DataFrame, cell: FrameRow) -> NDArray[np.bool_]:
         return values.isin([cell[name], missing]).to_numpy(dtype=bool)
 
     return is_of("model", "") & is_of("np", 0) & is_of("engine", "")
-
-
-def _folded(title: str, cards: Sequence[Component]) -> html.Details:
-    parts = [html.Summary(title), dmc.Stack(list(cards), gap="xs", mt="xs")]
-    return html.Details(parts, className="finding")
 
 
 def _card(row: FrameRow, links_of: LinksOf) -> html.Details:

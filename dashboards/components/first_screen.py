@@ -7,8 +7,8 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
+from hvdprof.dashboards.components.save_buttons import copied_text
 from hvdprof.dashboards.components.section import HIDDEN, fact
-from hvdprof.dashboards.components.table_buttons import copied_text
 from hvdprof.dashboards.components.term_link import linked_terms, titled
 from hvdprof.report.screen.open_points import OpenPoints
 from hvdprof.report.screen.progress import Progress

@@ -2,7 +2,7 @@
 
 from dash.development.base_component import Component
 
-from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.data_table import filled_card, table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.run_store import RunStore
@@ -10,36 +10,16 @@ from hvdprof.figures.network.host_links import net_bandwidths
 from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_USE
 
 _LINK_COLUMNS = (
-    "method",
-    "from_host",
-    "to_host",
-    "latency_ns",
-    "bandwidth_gb_per_s",
-    "alpha_ns",
-    "beta_ns_per_mb",
-    "num_messages",
-    "reason",
+    *("method", "from_host", "to_host", "latency_ns", "bandwidth_gb_per_s", "alpha_ns"),
+    *("beta_ns_per_mb", "num_messages", "reason"),
 )
 _HOST_COLUMNS = (
-    "method",
-    "host",
-    "num_pairs",
-    "bandwidth_gb_per_s",
-    "typical_gb_per_s",
-    "bandwidth_share",
-    "latency_ns",
-    "typical_latency_ns",
-    "latency_ratio",
+    *("method", "host", "num_pairs", "bandwidth_gb_per_s", "typical_gb_per_s"),
+    *("bandwidth_share", "latency_ns", "typical_latency_ns", "latency_ratio"),
 )
 _USE_COLUMNS = (
-    "np",
-    "num_hosts",
-    "num_executions",
-    "size_bytes",
-    "busbw_gb_per_s",
-    "allowed_gb_per_s",
-    "share",
-    "reason",
+    *("np", "num_hosts", "num_executions", "size_bytes", "busbw_gb_per_s"),
+    *("allowed_gb_per_s", "share", "reason"),
 )
 
 
@@ -70,29 +50,22 @@ def network_cards(runs: RunStore, run_id: str) -> list[Component]:
         ),
     ]
     hosts, uses = runs.table(run_id, NET_HOSTS.name), runs.table(run_id, NET_USE.name)
-    if len(hosts):
-        cards.append(
-            table_card(
-                "Each host's link",
-                NET_HOSTS,
-                hosts.sort_values("bandwidth_share", kind="stable"),
-                columns=_HOST_COLUMNS,
-                about="Measured by the fastest pair, because a pair is as fast as its slower link; "
-                "typical is the median of the other hosts.",
-            )
-        )
-    if len(uses):
-        cards.append(
-            table_card(
-                "Use of the network by the job",
-                NET_USE,
-                uses,
-                columns=_USE_COLUMNS,
-                about="Bus bandwidth of the job's large allreduces, divided by that of the "
-                "allreduce measured alone on the same hosts.",
-            )
-        )
-    return cards
+    cards += filled_card(
+        "Each host's link",
+        NET_HOSTS,
+        hosts.sort_values("bandwidth_share", kind="stable"),
+        _HOST_COLUMNS,
+        "Measured by the fastest pair, because a pair is as fast as its slower link; "
+        "typical is the median of the other hosts.",
+    )
+    return cards + filled_card(
+        "Use of the network by the job",
+        NET_USE,
+        uses,
+        _USE_COLUMNS,
+        "Bus bandwidth of the job's large allreduces, divided by that of the "
+        "allreduce measured alone on the same hosts.",
+    )
 
 
 def _how_to_measure(hosts: list[str]) -> list[Component]:

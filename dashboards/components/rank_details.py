@@ -1,29 +1,33 @@
-"""What stands folded below the ranks: caused wait, stalls, tensors, warm-up, negotiations.
+"""Costs by phase, and what stands folded below: waits, stalls, tensors, warm-up, negotiations.
 
 Tested in ``tests/dashboards/test_ranks.py``.
 """
 
+import dash_mantine_components as dmc
 import pandas as pd
+from dash import html
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.data_table import filled_card, table_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.finding_links import timeline_link
+from hvdprof.dashboards.components.section import steps_source
 from hvdprof.dashboards.components.text_table import TextRows, href_of, text_card
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.communication_figures import longest_negotiations, negotiation_times
-from hvdprof.figures.launch import launches_in, rows_of_launch
+from hvdprof.figures.launch import LaunchSteps, launches_in, rows_of_launch
 from hvdprof.figures.step_times import step_time_course
 from hvdprof.figures.typical_step import step_windows
 from hvdprof.figures.waits import longest_stalls, wait_by_rank, wait_by_tensor
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
-from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
+from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, PATTERNS, STRAGGLERS
+from hvdprof.report.screen.rank_phases import Deviation, phase_costs
 
 _CAUSED_WAIT_COLUMNS = (
     *("rank", "share_last", "waited_ns", "caused_wait_ns", "wait_as_last_ns"),
@@ -38,6 +42,9 @@ _INCIDENT_COLUMNS = (
     *("failed_rank", "exit_code", "signal", "message", "stack"),
 )
 _PART_COLUMNS = ("rank", "part", "time_ns", "share")
+_INFERRED_COLUMNS = (
+    *("step", "dur_ns", "communication_ns", "num_tensors", "size_bytes", "complete", "confidence"),
+)
 _FEWEST_RANKS = 3
 """Of two ranks each mirrors the other."""
 
@@ -134,24 +141,22 @@ def tensor_waits(
     ]
 
 
-def step_course(runs: RunStore, run_id: str, launch: LaunchKey) -> list[Component]:
+def step_course(runs: RunStore, run_id: str, of: LaunchSteps) -> list[Component]:
     """Warm-up and drift of a launch, and the parts of its mean step as a table."""
-    breakdown = rows_of_launch(runs.table(run_id, BREAKDOWN.name), launch)
+    breakdown = rows_of_launch(runs.table(run_id, BREAKDOWN.name), of.launch)
     cards: list[Component] = [
         figure_card(
             "step-times",
             "Warm-up and drift",
             step_time_course(
-                rows_of_launch(runs.table(run_id, JOB_STEPS.name), launch),
-                rows_of_launch(runs.table(run_id, LAUNCHES.name), launch),
+                of.table, rows_of_launch(runs.table(run_id, LAUNCHES.name), of.launch)
             ),
+            steps_source(of),
             about="Step time of the job. Hollow points are excluded as warm-up; the line is the "
             "mean of the steady state, with its drift where it is significant.",
         )
     ]
-    if len(breakdown):
-        cards.append(table_card("All parts", BREAKDOWN, breakdown, columns=_PART_COLUMNS))
-    return cards
+    return cards + filled_card("All parts", BREAKDOWN, breakdown, _PART_COLUMNS)
 
 
 def negotiations(runs: RunStore, view: View) -> list[Component]:
@@ -196,19 +201,49 @@ def negotiations(runs: RunStore, view: View) -> list[Component]:
 
 def printed(runs: RunStore, run_id: str) -> list[Component]:
     """Stall warnings and failures of the whole run, and steps inferred from a timeline."""
-    stalls, incidents = runs.table(run_id, STALLS.name), runs.table(run_id, INCIDENTS.name)
-    inferred = runs.table(run_id, INFERRED_STEPS.name)
-    cards: list[Component] = []
-    if len(stalls):
-        about = "Tensors that some ranks submitted and others did not for a minute or more."
-        cards.append(
-            table_card("Stall warnings of Horovod and hvdprof", STALLS, stalls, about=about)
-        )
-    if len(incidents):
-        cards.append(table_card("Other failures", INCIDENTS, incidents, columns=_INCIDENT_COLUMNS))
-    if len(inferred):
-        about = "Estimated from recurring sets of reduced tensors, with a confidence."
-        cards.append(
-            table_card("Steps inferred from the timeline", INFERRED_STEPS, inferred, about=about)
-        )
-    return cards
+    cards = (
+        (
+            *("Stall warnings of Horovod and hvdprof", STALLS, None),
+            "Tensors that some ranks submitted and others did not for a minute or more.",
+        ),
+        ("Other failures", INCIDENTS, _INCIDENT_COLUMNS, ""),
+        (
+            *("Steps inferred from the timeline", INFERRED_STEPS, _INFERRED_COLUMNS),
+            "Estimated from recurring sets of reduced tensors, with a confidence.",
+        ),
+    )
+    return [
+        card
+        for title, table, columns, about in cards
+        for card in filled_card(title, table, runs.table(run_id, table.name), columns, about)
+    ]
+
+
+def cost_card(costs: pd.DataFrame, suffix: str) -> dmc.Paper | None:
+    """What each rank costs in each phase, the costliest first; None with fewer than two ranks.
+
+    Args:
+        costs: RANK_COSTS of the chosen steps of a launch.
+        suffix: What of the launch is chosen, for the heading; may be empty.
+    """
+    table = phase_costs(costs)
+    if table is None:
+        return None
+    rows: list[tuple[Component | str, ...]] = [
+        (f"rank {rank}", *map(_cost, row))
+        for rank, row in zip(table.ranks, table.rows, strict=True)
+    ]
+    left_out = table.num_ranks - len(rows)
+    more = f" {units.counted(left_out, 'rank')} that cost less are not shown." * bool(left_out)
+    return text_card(
+        "rank-costs",
+        f"Cost of each rank by phase{suffix}",
+        TextRows(("rank", *table.heads), rows, costs),
+        about=f"{table.sentence} What a rank's time beyond that of the others adds to a step; "
+        f"ranks that are late together share it.{more}".lstrip(),
+    )
+
+
+def _cost(one: Deviation) -> Component:
+    style = {"--strength": f"{100 * one.tint * 0.75:.0f}%"} if one.tint else {}
+    return html.Span(one.text, className="cost slower" if one.tint else "cost", style=style)

@@ -11,11 +11,11 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.cell_tables import cell_table
+from hvdprof.dashboards.components.diagnosis_cards import line_card
 from hvdprof.dashboards.components.figure_card import figure_card, low_figure_card
 from hvdprof.dashboards.components.finding_cards import finding_list
 from hvdprof.dashboards.components.first_screen import tile_row
-from hvdprof.dashboards.components.line_card import line_card
-from hvdprof.dashboards.components.section import fact_table, section
+from hvdprof.dashboards.components.section import fact_table, folded, section
 from hvdprof.dashboards.components.term_link import with_code
 from hvdprof.dashboards.components.text_table import section_cards
 from hvdprof.dashboards.view import View
@@ -58,30 +58,27 @@ def folds_of_run(
         rows = rows[(rows["model"] == chosen.model).to_numpy(dtype=bool)]
     folds: list[Component] = []
     if (lines := line_card(analysis)) is not None:
-        folds.append(_fold("Lines of code", lines))
+        folds.append(folded("Lines of code", lines, look="fold"))
     quality, number = data_quality(page, analysis), _num_notes(page, analysis)
     if quality is not None:
-        folds.append(_fold(f"{units.counted(number, 'note')} on quality", quality))
+        folds.append(folded(f"{units.counted(number, 'note')} on quality", quality, look="fold"))
     sizes = int(rows["np"].nunique())
     if sizes > 1:
         curve = low_figure_card(
             scaling.name, scaling.title, scaling_curve(rows, _LOW), scaling.about
         )
-        folds.append(_fold("Scaling curve", curve, is_open=sizes >= _MANY_SIZES))
+        folds.append(folded("Scaling curve", curve, is_open=sizes >= _MANY_SIZES, look="fold"))
     every = tiles(analysis, row)
     known = [tile for tile in every if tile.value != units.MISSING]
     numbers = [tile_row(known), _tables(page, analysis, row), *section_cards(analysis, SESSIONS)]
-    folds.append(_fold("All numbers", *numbers, *_further(analysis, chosen)))
+    folds.append(folded("All numbers", *numbers, *_further(analysis, chosen), look="fold"))
     for stored in analysis.run.forecasts[-1:]:
         link = dmc.Anchor("Forecast", href=View("/forecast", {"run": run_id}).href, size="sm")
-        folds.append(_fold("Forecast", dmc.Text(verdict_of(stored.forecast), size="sm"), link))
-    folds.append(_fold("About the run", run_facts_card(analysis, page, run_id)))
+        folds.append(
+            folded("Forecast", dmc.Text(verdict_of(stored.forecast), size="sm"), link, look="fold")
+        )
+    folds.append(folded("About the run", run_facts_card(analysis, page, run_id), look="fold"))
     return html.Div(folds, className="folds")
-
-
-def _fold(title: str, *children: Component, is_open: bool = False) -> html.Details:
-    parts = [html.Summary(title), dmc.Stack(list(children), gap="sm", mt="xs")]
-    return html.Details(parts, open=is_open, className="fold")
 
 
 def _further(analysis: RunAnalysis, cell: WaterfallCell | None) -> list[Component]:

@@ -34,17 +34,8 @@ from hvdprof.report.comparison.comparison_page import (
 from hvdprof.report.sections.section import Section
 
 _TOGGLE_COLUMNS = (
-    "model",
-    "np",
-    "engine",
-    "toggle",
-    "verdict",
-    "speedup",
-    "sent_bytes_ratio",
-    "blocked_saved_ns",
-    "own_work_added_ns",
-    "loss_ratio",
-    "reason",
+    *("model", "np", "engine", "toggle", "verdict", "speedup", "sent_bytes_ratio"),
+    *("blocked_saved_ns", "own_work_added_ns", "loss_ratio", "reason"),
 )
 
 

@@ -7,7 +7,9 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
+from hvdprof import units
 from hvdprof.dashboards.components.term_link import linked_terms, terms_in, titled
+from hvdprof.figures.launch import LaunchSteps, num_steady
 
 
 def attributes(**named: str) -> dict[str, Any]:
@@ -28,6 +30,20 @@ def fact(name: str) -> dict[str, Any]:
         name: Such as ``efficiency``; empty for none.
     """
     return attributes(data_fact=name) if name else {}
+
+
+def steps_source(of: LaunchSteps) -> html.Span:
+    """How many steps of which launch a card is about, and their mean."""
+    name = "/".join(of.launch)
+    parts: list[Component | str] = [
+        html.Span(units.count(num_steady(of.table)), **fact(f"launch-steady-steps {name}")),
+        " of ",
+        html.Span(units.counted(of.num_steps, "step"), **fact(f"launch-steps {name}")),
+    ]
+    if of.mean_ns == of.mean_ns:
+        mean = units.milliseconds(of.mean_ns)
+        parts += [", mean ", html.Span(mean, **fact(f"launch-step-time {name}"))]
+    return html.Span([*parts, f", launch {of.label}"])
 
 
 def fact_table(rows: Sequence[tuple[str, str]]) -> dmc.Table:
@@ -59,7 +75,9 @@ def section(
         hint: How to read it, shown on hover and focus of a sign beside the heading.
         tools: Small buttons, to the right of the heading.
     """
-    heading: Component = dmc.Title(titled(title), order=2, size="h5" if hint else "h4")
+    # A name of a file is no sentence: "hang.log" is not about a hang.
+    shown = title if "/" in title or "." in title else titled(title)
+    heading: Component = dmc.Title(shown, order=2, size="h5" if hint else "h4")
     if hint:
         heading = dmc.Group([heading, _hint(title, hint)], gap=6, wrap="nowrap")
     top = [heading]
@@ -82,15 +100,19 @@ def section(
     )
 
 
-def folded(title: str, *children: Component) -> html.Details:
+def folded(title: str, *children: Component, look: str = "", is_open: bool = False) -> html.Details:
     """Cards that are shown when one opens them.
 
     Args:
         title: What is in them.
         children: The cards.
+        look: Class of the style sheet, ``fold`` or ``finding``; a heading of the page by default.
+        is_open: Whether they are shown at first.
     """
-    summary = html.Summary(title, className="folded")
-    return html.Details([summary, dmc.Stack(list(children), gap="md", mt="md")])
+    gap = "sm" if look else "md"
+    summary = html.Summary(title, className="" if look else "folded")
+    parts = [summary, dmc.Stack(list(children), gap=gap, mt=gap)]
+    return html.Details(parts, open=is_open, className=look)
 
 
 def _hint(title: str, text: str) -> dmc.Tooltip:

@@ -6,14 +6,12 @@ from typing import Any
 
 import dash_mantine_components as dmc
 import pandas as pd
-from dash import MATCH, Dash, Input, State, html
+from dash import html
 from dash.development.base_component import Component
 
-from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.save_buttons import Saves, save_button
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.components.table_buttons import copy_button
 from hvdprof.dashboards.components.term_link import linked_terms, titled, with_code
-from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table
 from hvdprof.report.sections.run_sections import SECTIONS
@@ -62,7 +60,7 @@ def text_card(
         title,
         saveable(name, shown, table.saved),
         about=about,
-        tools=[copy_button(name, title), save_button(name, title)],
+        tools=_tools(name, title),
     )
 
 
@@ -95,8 +93,12 @@ def _section_card(name: str, part: Section, saved: pd.DataFrame) -> dmc.Paper:
     if part.sentences:
         sentences = [dmc.ListItem(with_code(text)) for text in part.sentences]
         parts.append(dmc.List(sentences, size="sm"))
-    tools = [copy_button(name, title), save_button(name, title)] if part.rows else []
+    tools = _tools(name, title) if part.rows else []
     return section(title, *parts, about=part.caption, tools=tools)
+
+
+def _tools(name: str, title: str) -> list[Component]:
+    return [save_button(form, name, title) for form in (Saves.COPY, Saves.CSV)]
 
 
 def saveable(name: str, table: Component, saved: pd.DataFrame) -> html.Div:
@@ -119,22 +121,6 @@ def saveable(name: str, table: Component, saved: pd.DataFrame) -> html.Div:
 def href_of(link: Component | str) -> str:
     """The address of a link for a saved table; empty where there is none."""
     return "" if isinstance(link, str) else str(getattr(link, "href", ""))
-
-
-def save_button(name: str, title: str) -> dmc.Button:
-    """A button that saves the rows of the table of that name as CSV.
-
-    Args:
-        name: The name given to ``saveable``, and of the file.
-        title: Name of the table for screen readers.
-    """
-    return dmc.Button(
-        "CSV",
-        id={"type": ids.ROWS_SAVE, "name": name},
-        size="compact-xs",
-        variant="default",
-        **{"aria-label": f"Save {title} as CSV"},
-    )
 
 
 def text_table(
@@ -175,15 +161,4 @@ def text_table(
         ),
         className="sideways",
         tabIndex="0",
-    )
-
-
-def register(app: Dash) -> None:
-    """Let the buttons of all such tables save their rows."""
-    run_in_browser(
-        app,
-        "saveRows",
-        Input({"type": ids.ROWS_SAVE, "name": MATCH}, "n_clicks"),
-        State({"type": ids.ROWS_SAVE, "name": MATCH}, "id"),
-        first=False,
     )

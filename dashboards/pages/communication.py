@@ -5,7 +5,7 @@ from dash import Dash
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.data_table import filled_card, table_card
 from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
@@ -34,28 +34,12 @@ TITLE = "Communication"
 KEYS: tuple[str, ...] = LAUNCH_KEYS
 
 _FIT_COLUMNS = (
-    "np",
-    "collective",
-    "alpha_ns",
-    "beta_ns_per_mb",
-    "bandwidth_gb_per_s",
-    "reason",
-    "num_executions",
-    "num_sizes",
+    *("np", "collective", "alpha_ns", "beta_ns_per_mb", "bandwidth_gb_per_s", "reason"),
+    *("num_executions", "num_sizes"),
 )
 _COLLECTIVE_COLUMNS = (
-    "step",
-    "collective",
-    "num_tensors",
-    "size_bytes",
-    "negotiation_ns",
-    "hold_ns",
-    "lag_ns",
-    "queue_ns",
-    "copy_ns",
-    "transfer_ns",
-    "busbw_gb_per_s",
-    "fill",
+    *("step", "collective", "num_tensors", "size_bytes", "negotiation_ns", "hold_ns"),
+    *("lag_ns", "queue_ns", "copy_ns", "transfer_ns", "busbw_gb_per_s", "fill"),
 )
 
 
@@ -136,16 +120,8 @@ def _of_run(runs: RunStore, view: View) -> list[Component]:
             "a straggler, which makes both larger.",
         )
     ]
-    if len(fits):
-        cards.append(
-            table_card(
-                "Latency and bandwidth",
-                LINK_FIT,
-                fits,
-                columns=_FIT_COLUMNS,
-                about="alpha is the time of an empty message, beta the additional time per MB.",
-            )
-        )
+    about = "alpha is the time of an empty message, beta the additional time per MB."
+    cards += filled_card("Latency and bandwidth", LINK_FIT, fits, _FIT_COLUMNS, about)
     return [
         *cards,
         figure_card(

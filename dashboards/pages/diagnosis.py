@@ -32,7 +32,7 @@ from hvdprof.dashboards.components.run_folds import (
     folds_of_run,
     run_facts_card,
 )
-from hvdprof.dashboards.components.section import fact, fact_table, section
+from hvdprof.dashboards.components.section import fact, fact_table, folded, section
 from hvdprof.dashboards.components.view_control import cell_selects, chosen_cell
 from hvdprof.dashboards.pages import never_empty
 from hvdprof.dashboards.run_store import RunStore
@@ -145,7 +145,7 @@ def _pictures(
     sentence = "" if phases is None else phases.sentence
     shown: list[Component] = []
     if bars is not None:
-        launches = _launches(int(row["num_launches"]))
+        launches = units.counted(int(row["num_launches"]), "launch")
         place = place_name(str(row["model"]), int(row["np"]), str(row["engine"]))
         steps = html.Span(units.count(row["num_steps"]), **fact(STEPS_FACT))
         source: list[Component | str] = [f"{place}, ", steps, f" steady steps, {launches}"]
@@ -156,10 +156,6 @@ def _pictures(
         shown.append(low_figure_card(kind.name, kind.title, low, kind.about))
     pair = [html.Div(shown, className="pair")] if shown else []
     return [*pair, *([] if strip is None else [strip_card(strip, view)])]
-
-
-def _launches(number: int) -> str:
-    return "1 launch" if number == 1 else f"{units.count(number)} launches"
 
 
 def _scaling_row(analysis: RunAnalysis, cell: WaterfallCell | None) -> FrameRow | None:
@@ -196,14 +192,8 @@ def _file(file: FilePage) -> list[Component]:
     if texts.unanswered:
         open_ = [empty_state(question, command) for question, command in texts.unanswered]
         number = units.counted(len(open_), "question")
-        folded = html.Details(
-            [
-                html.Summary(f"{number} that this file does not answer, with the commands that do"),
-                dmc.Stack(open_, gap="xs", mt="xs"),
-            ],
-            className="finding",
-        )
-        parts.append(folded)
+        about = f"{number} that this file does not answer, with the commands that do"
+        parts.append(folded(about, *open_, look="finding"))
     return parts
 
 

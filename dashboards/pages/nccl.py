@@ -8,7 +8,7 @@ from dash import Dash
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.data_table import filled_card, table_card
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
@@ -126,26 +126,12 @@ def _findings(runs: RunStore, run_id: str) -> pd.DataFrame:
 
 
 def _trouble(runs: RunStore, run_id: str) -> list[Component]:
-    of_nccl = _findings(runs, run_id)
     problems = runs.table(run_id, NCCL_PROBLEMS.name)
-    cards = []
-    if len(of_nccl):
-        cards.append(
-            table_card(
-                "Problems",
-                FINDINGS,
-                of_nccl,
-                columns=_FINDING_COLUMNS,
-                about="Errors break the job, warnings cost speed, notes are information.",
-            )
-        )
-    if len(problems):
-        cards.append(
-            table_card(
-                "Warnings and errors in the logs", NCCL_PROBLEMS, problems, columns=_PROBLEM_COLUMNS
-            )
-        )
-    return cards
+    about = "Errors break the job, warnings cost speed, notes are information."
+    return [
+        *filled_card("Problems", FINDINGS, _findings(runs, run_id), _FINDING_COLUMNS, about),
+        *filled_card("Warnings and errors in the logs", NCCL_PROBLEMS, problems, _PROBLEM_COLUMNS),
+    ]
 
 
 def _communicator(runs: RunStore, view: View) -> list[Component]:
@@ -195,11 +181,8 @@ def _communicator(runs: RunStore, view: View) -> list[Component]:
             about=about,
         ),
     ]
-    if len(channels):
-        cards.append(table_card("Channels", NCCL_CHANNELS, channels))
-    if len(connections):
-        cards.append(table_card("Connections", NCCL_CONNECTIONS, connections))
-    return cards
+    cards += filled_card("Channels", NCCL_CHANNELS, channels)
+    return cards + filled_card("Connections", NCCL_CONNECTIONS, connections)
 
 
 def _controls(
@@ -247,9 +230,7 @@ def _environment(runs: RunStore, run_id: str) -> list[Component]:
         ("Networks", NCCL_NETWORKS, _NETWORK_COLUMNS, "Networks found and chosen by each process."),
         ("Settings", NCCL_SETTINGS, _SETTING_COLUMNS, "Settings other than NCCL's defaults."),
     ):
-        rows = runs.table(run_id, table.name)
-        if len(rows):
-            cards.append(table_card(title, table, rows, columns=columns, about=about))
+        cards += filled_card(title, table, runs.table(run_id, table.name), columns, about)
     return cards
 
 

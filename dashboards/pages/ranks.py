@@ -18,30 +18,38 @@ from hvdprof.dashboards.components.empty_state import Lack, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.rank_details import (
+    cost_card,
     negotiations,
     printed,
     step_course,
     tensor_waits,
     waits_of_launch,
 )
-from hvdprof.dashboards.components.section import folded
-from hvdprof.dashboards.components.text_table import TextRows, text_card
+from hvdprof.dashboards.components.section import fact, folded, steps_source
 from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
-from hvdprof.figures.launch import rows_of_cell, rows_of_launch
+from hvdprof.figures.launch import (
+    LaunchSteps,
+    launch_steps,
+    launches_in,
+    num_steady,
+    rows_of_cell,
+    rows_of_launch,
+)
+from hvdprof.figures.run_strip import run_strip
 from hvdprof.figures.step_times import (
     parts_over_steps,
     step_time_course,
     step_time_distribution,
     steps_of_ranks,
 )
-from hvdprof.figures.waits import frame, lateness_map, steady_arrivals, with_excluded
+from hvdprof.figures.waits import frame, lateness_map, steady_arrivals
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.run_tables import STEPS
-from hvdprof.model.tables.scaling_tables import JOB_STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,
@@ -51,14 +59,14 @@ from hvdprof.model.tables.waiting_tables import (
     STRAGGLERS,
 )
 from hvdprof.report.screen.launch_answers import parts_answer, waiting_answer, when_answer
-from hvdprof.report.screen.rank_phases import Deviation, phase_costs
+from hvdprof.report.screen.tiles import STEPS_FACT, verdict_cell
 
 PATH = "/ranks"
 TITLE = "Ranks"
 _FIRST, _LAST = "first", "last"
 KEYS: tuple[str, ...] = (*LAUNCH_KEYS, _FIRST, _LAST)
 
-_HEIGHT = 280
+_HEIGHT = 240
 """Pixels of the distribution, beside the table of costs."""
 
 
@@ -104,12 +112,13 @@ def register(app: Dash, runs: RunStore) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A launch, its rows of JOB_STEPS and STEPS, and the first and the last step of the choice."""
+    """A launch, its rows of JOB_STEPS and STEPS, all of its steps, and the ends of the choice."""
 
     run_id: str
     launch: LaunchKey
     of_job: pd.DataFrame
     steps: pd.DataFrame
+    every: LaunchSteps
     first: int
     last: int
 
@@ -124,7 +133,7 @@ class _Shown:
 
     @property
     def suffix(self) -> str:
-        """What of the launch a card is about, for its heading."""
+        """Of which steps a card is, for its heading."""
         return "" if self.is_all else f", steps {self.first} to {self.last}"
 
 
@@ -140,7 +149,9 @@ def _recorded(runs: RunStore, view: View) -> list[Component]:
     first, last = view.whole(_FIRST), view.whole(_LAST)
     first = min(max(lowest if first is None else first, lowest), highest)
     last = max(min(highest if last is None else last, highest), first)
-    shown = _Shown(run_id, launch, of_job, steps, first, last)
+    launches = runs.table(run_id, LAUNCHES.name)
+    of_launch = launch_steps(runs.run(run_id), of_job, launches, launch)
+    shown = _Shown(run_id, launch, of_job, steps, of_launch, first, last)
     select = launch_select(runs, view, every, launch)
     arrivals = rows_of_launch(runs.table(run_id, COLLECTIVE_ARRIVALS.name), launch)
     waits = [
@@ -153,7 +164,7 @@ def _recorded(runs: RunStore, view: View) -> list[Component]:
         _matrix(runs, shown),
         *_chosen_steps(runs, shown),
         *([folded("Details: caused wait, stragglers, tensors", *waits)] if waits else []),
-        folded("Details: warm-up and drift, all parts", *step_course(runs, run_id, launch)),
+        folded("Details: warm-up and drift, all parts", *step_course(runs, run_id, of_launch)),
     ]
 
 
@@ -163,7 +174,7 @@ def _answers(runs: RunStore, shown: _Shown) -> list[Component]:
         rows_of_launch(runs.table(shown.run_id, table.name), shown.launch)
         for table in (CAUSED_WAIT, STRAGGLERS, BREAKDOWN)
     )
-    answers = waiting_answer(caused_wait, late), parts_answer(parts)
+    answers = waiting_answer(caused_wait, late), parts_answer(parts, shown.every.mean_ns)
     sentences = [sentence for sentence in answers if sentence]
     beside: list[Component] = [dmc.Text(one, size="sm") for one in sentences[1:]]
     return [*(headline_bar(one) for one in sentences[:1]), *beside]
@@ -177,7 +188,7 @@ def _matrix(runs: RunStore, shown: _Shown) -> dmc.Paper:
     )
     if len(lateness["rank"].unique()) > 1:
         title = "Lateness of each rank, step by step"
-        figure = lateness_map(lateness, with_excluded(shown.of_job, shown.steps), late)
+        figure = lateness_map(lateness, shown.every.table, late)
         about = (
             f"{when_answer(late)} Time from release to arrival on the rank's own clock, minus the "
             "median of the other ranks. Orange is late, blue is early; at the right means with "
@@ -185,13 +196,17 @@ def _matrix(runs: RunStore, shown: _Shown) -> dmc.Paper:
         ).strip()
     else:
         title, about = "Step time, step by step", "Hollow points are excluded as warm-up."
-        figure = step_time_course(shown.of_job, shown.of_job.iloc[:0])
+        figure = step_time_course(shown.every.table, shown.of_job.iloc[:0])
     figure.update_layout(dragmode="select", selectdirection="h")
     if not shown.is_all:
         frame(figure, shown.first, shown.last)
-    choice = [_choice(shown)]
     return figure_card(
-        "lateness", title, figure, about=about, above=choice, graph_id=ids.STEPS_GRAPH
+        "lateness",
+        title,
+        figure,
+        about=about,
+        above=[_choice(shown)],
+        graph_id=ids.STEPS_GRAPH,
     )
 
 
@@ -221,13 +236,13 @@ def _choice(shown: _Shown) -> dmc.Group:
         )
         for name, label, value in ends
     ]
-    steady = shown.chosen(shown.of_job)["steady"]
-    number = units.counted(int(steady.sum()), "steady step")
+    chosen = units.counted(num_steady(shown.chosen(shown.of_job)), "steady step")
+    source = steps_source(shown.every) if shown.is_all else chosen
     reset = dmc.Button(
         "All steps", id=ids.STEPS_ALL, size="compact-sm", variant="default", disabled=shown.is_all
     )
-    said = f"{number}. Drag over the figure to choose; everything below follows."
-    return dmc.Group([*inputs, reset, dmc.Text(said, size="sm")], gap="sm", className="steps")
+    said = dmc.Text([source, ". Drag over the figure to choose; all below follows."], size="sm")
+    return dmc.Group([*inputs, reset, said], gap="sm", className="steps")
 
 
 def _chosen_steps(runs: RunStore, shown: _Shown) -> list[Component]:
@@ -239,10 +254,11 @@ def _chosen_steps(runs: RunStore, shown: _Shown) -> list[Component]:
         "step-distribution",
         f"Step time distribution{shown.suffix}",
         step_time_distribution(shown.chosen(of_cell)).update_layout(height=_HEIGHT),
+        *([_cell_foot(runs, shown, of_cell)] if shown.is_all else []),
         about="Steady steps of all launches of this cell. Launches that differ show why one "
         "launch is not enough.",
     )
-    card = _cost_card(costs, shown)
+    card = cost_card(costs, shown.suffix)
     by_rank = costs.groupby("rank")["cost_ns"].sum()
     culprit = int(by_rank.index[int(by_rank.argmax())]) if by_rank.gt(0).any() else None
     bars = [
@@ -250,8 +266,7 @@ def _chosen_steps(runs: RunStore, shown: _Shown) -> list[Component]:
             f"parts-over-steps-{place}",
             title,
             parts_over_steps(rows),
-            about="Exposed communication (blocked) is waiting for stragglers, and transfer. Grey "
-            "steps do not count: warm-up, and the first step of each turn.",
+            about="Blocked is exposed communication. Grey is excluded, as warm-up.",
         )
         for place, (title, rows) in enumerate(
             steps_of_ranks(shown.chosen(shown.steps), culprit).items()
@@ -259,6 +274,18 @@ def _chosen_steps(runs: RunStore, shown: _Shown) -> list[Component]:
     ]
     beside = [distribution] if card is None else [card, distribution]
     return [html.Div(beside, className="pair"), html.Div(bars, className="pair equal")]
+
+
+def _cell_foot(runs: RunStore, shown: _Shown, of_cell: pd.DataFrame) -> html.Div:
+    """The steady steps of all launches of a cell; the verdict's are on other pages, too."""
+    analysis = runs.analysis(shown.run_id)
+    cell = verdict_cell(analysis)
+    strip = None if cell is None else run_strip(analysis, cell)
+    launches = launches_in(of_cell)
+    name = STEPS_FACT if strip is not None and strip.steps.launch in launches else ""
+    number = html.Span(units.count(num_steady(of_cell)), **fact(name))
+    source = f" steady steps, {units.counted(len(launches), 'launch')}"
+    return html.Div([number, html.Span(source)], className="card-foot")
 
 
 def _costs(runs: RunStore, shown: _Shown) -> pd.DataFrame:
@@ -269,28 +296,3 @@ def _costs(runs: RunStore, shown: _Shown) -> pd.DataFrame:
     made = ("costs by steps", shown.launch)
     costs = runs.made(shown.run_id, made, lambda: costs_by_steps(analysis, shown.launch))
     return costs(shown.first, shown.last)
-
-
-def _cost_card(costs: pd.DataFrame, shown: _Shown) -> dmc.Paper | None:
-    """What each rank costs in each phase, the costliest first; None with fewer than two ranks."""
-    table = phase_costs(costs)
-    if table is None:
-        return None
-    rows: list[tuple[Component | str, ...]] = [
-        (f"rank {rank}", *map(_cost, row))
-        for rank, row in zip(table.ranks, table.rows, strict=True)
-    ]
-    left_out = table.num_ranks - len(rows)
-    more = f" {units.counted(left_out, 'rank')} that cost less are not shown." * bool(left_out)
-    return text_card(
-        "rank-costs",
-        f"Cost of each rank by phase{shown.suffix}",
-        TextRows(("rank", *table.heads), rows, costs),
-        about=f"{table.sentence} What a rank's time beyond that of the others adds to a step; "
-        f"ranks that are late together share it.{more}".lstrip(),
-    )
-
-
-def _cost(one: Deviation) -> Component:
-    style = {"--strength": f"{100 * one.tint * 0.75:.0f}%"} if one.tint else {}
-    return html.Span(one.text, className="cost slower" if one.tint else "cost", style=style)

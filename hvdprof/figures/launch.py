@@ -1,10 +1,16 @@
-"""Launches of a figure: those in a table, the default one, and its rows."""
+"""Launches of a figure: those in a table, the default one, its rows, and its steps."""
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from hvdprof import units
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.cell_key import DDP_ENGINE, has_no_toggles, setting_of_row
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, finished_launches
+from hvdprof.model.run import Run
 
 _CELL = ["mode", "engine", "model", "size", "compression", "reduction"]
 _PREFERRED = ("throughput", "trace", "attribution")
@@ -94,3 +100,74 @@ def launch_label(segments: pd.DataFrame, launch: LaunchKey) -> str:
         return " ".join(part for part in launch if part)
     row = own.iloc[0]
     return f"{row['model']} np={row['size']}, {setting_of_row(row)} ({launch[0]})"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSteps:
+    """All steps of a launch, those that do not count included.
+
+    ``table`` has step, ``dur_ns``, ``num_steps``, ``steady`` and ``why`` a step is excluded.
+    ``mean_ns`` is the mean step of the job in the steady state, NaN where unknown.
+    """
+
+    launch: LaunchKey
+    label: str
+    table: pd.DataFrame
+    mean_ns: float
+
+    @property
+    def num_steps(self) -> int:
+        """Number of recorded steps."""
+        return int(self.table["num_steps"].sum())
+
+
+def num_steady(steps: pd.DataFrame) -> int:
+    """Steps that results use, of JOB_STEPS or ``LaunchSteps``; a window stands for several."""
+    return int(steps.loc[steps["steady"].astype(bool), "num_steps"].sum())
+
+
+def launch_steps(
+    run: Run, job_steps: pd.DataFrame, launches: pd.DataFrame, launch: LaunchKey
+) -> LaunchSteps:
+    """The steps of a launch.
+
+    Args:
+        run: The run, whose STEPS hold the warm-up and the first steps of turns, too.
+        job_steps: JOB_STEPS of the run, which lack them.
+        launches: LAUNCHES of the run.
+        launch: The launch.
+    """
+    table = with_excluded(rows_of_launch(job_steps, launch), rows_of_launch(run.steps, launch))
+    means = rows_of_launch(launches, launch)["step_time_ns"]
+    label = launch_label(run.segments, launch)
+    return LaunchSteps(launch, label, table, float(means.iloc[0]) if len(means) else math.nan)
+
+
+def step_names(first: Int64s, size: Int64s) -> list[str]:
+    """``step 7``, or of a window or a bin ``steps 7 to 14, mean``, by first step and size."""
+    return [
+        f"step {units.count(one)}"
+        if number == 1
+        else f"steps {units.count(one)} to {units.count(one + number - 1)}, mean"
+        for one, number in zip(first.tolist(), size.tolist(), strict=True)
+    ]
+
+
+def with_excluded(job_steps: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """Step, ``dur_ns``, ``num_steps``, ``steady`` and, of an excluded step, ``why``; by step.
+
+    Args:
+        job_steps: Rows of JOB_STEPS of one launch, which lack the warm-up and begins of turns.
+        steps: Its rows of STEPS; a step that does not count is as long as on its longest rank.
+    """
+    left_out = steps[~steps["step"].isin(job_steps["step"]).to_numpy()]
+    columns = ["dur_ns", "num_steps", "warmup"]
+    longest = left_out.groupby("step", as_index=False)[columns].max().assign(steady=False)
+    both = pd.concat([job_steps[["step", "dur_ns", "num_steps", "steady"]], longest])
+    both = both.sort_values("step", ignore_index=True)
+    steady, of_job = both["steady"].to_numpy(dtype=bool), both["warmup"].isna().to_numpy()
+    warm = both["warmup"].eq(True).to_numpy()
+    is_before = both["step"].lt(both.loc[steady, "step"].min()).to_numpy() & (warm | of_job)
+    reasons = "", "warm-up", "warm-up of a turn, or evaluation", "not in the steady state"
+    why = np.select([steady, is_before, warm, of_job], reasons, "not recorded on all ranks")
+    return both.drop(columns="warmup").assign(steady=steady, why=why)

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.figures.launch import launches_in, rows_of_launch
+from hvdprof.figures.launch import launches_in, rows_of_launch, step_names
 from hvdprof.figures.style.band import linear_edges, outline
 from hvdprof.figures.style.fewer_rows import bin_largest, bin_means, bin_starts
 from hvdprof.figures.style.palette import (
@@ -17,12 +17,14 @@ from hvdprof.figures.style.palette import (
     say,
 )
 from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 
 _MOST_STEPS = 500
 _MOST_TICKS = 16
 _MOST_SHADES = 40
 _ALIKE = 0.05
+_VISIBLE = 0.005
 _FEWEST_BINS = 20
 _SIGNIFICANT = 2.0
 
@@ -77,7 +79,8 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
 def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
     """The parts of each step as bars, means over ranks; steps that do not count are shaded.
 
-    Above 500 steps, means over neighbouring steps are drawn, and the axis says so.
+    Above 500 steps, means over neighbouring steps are drawn, and the axis says so. A bar is as wide
+    as its steps: those of a window of a light recording, too.
 
     Args:
         steps: Rows of STEPS of one launch, of one or several ranks.
@@ -86,25 +89,38 @@ def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
     if steps.empty:
         return say(figure, "This launch has no recorder files.")
     columns = [f"{part}_ns" for part in RECORDED_PARTS]
-    by_step = steps.groupby("step")[columns].mean()
+    by_step = steps.groupby("step")[[*columns, "num_steps"]].mean()
     starts = bin_starts(len(by_step), _MOST_STEPS)
+    first = by_step.index.to_numpy(dtype=np.int64)
+    end = first + by_step["num_steps"].to_numpy(dtype=np.int64)
+    width = np.append(end[starts[1:] - 1], end[-1]) - first[starts]
     for part in RECORDED_PARTS:
         times = by_step[f"{part}_ns"].to_numpy(dtype=np.float64)
         # Not measured, such as within a compiled step on a GPU, or never there.
         if not (times > 0).any():
             continue
+        share = np.nansum(times) / float(by_step[columns].sum().sum())
         figure.add_trace(
             go.Bar(
-                x=by_step.index.to_numpy()[starts],
+                x=first[starts],
+                width=width.astype(np.float64),
+                offset=-0.5,
                 y=bin_means(times, starts) / 1e6,
+                hovertext=step_names(first[starts], width),
                 name=PART_NAMES[part],
+                # A phone has room for the names of what can be seen.
+                showlegend=bool(share >= _VISIBLE),
                 marker={"color": PART_COLOURS[part], "line": {"width": 0}},
-                hovertemplate=f"step %{{x}}, {PART_NAMES[part]}: %{{y:.3~g}} ms<extra></extra>",
+                hovertemplate=f"%{{hovertext}}, {PART_NAMES[part]}: %{{y:.3~g}} ms<extra></extra>",
             )
         )
     is_warm = steps.groupby("step")["warmup"].any().to_numpy(dtype=bool)
-    _shade_excluded(figure, by_step.index.to_numpy(dtype=np.float64), is_warm)
-    binned = f" (means of {len(by_step)} steps in {len(starts)})" * (len(starts) < len(by_step))
+    _shade_excluded(figure, first, end, is_warm)
+    has_windows = bool((end - first > 1).any())
+    kind = "windows" if has_windows else "steps"
+    binned = " (a bar is a window of steps with their mean)" * has_windows
+    if len(starts) < len(by_step):
+        binned = f" (means of {len(by_step)} {kind} in {len(starts)})"
     figure.update_layout(legend={"traceorder": "normal"}, barmode="stack", bargap=0)
     figure.update_xaxes(title_text=f"step{binned}")
     mean = ", mean over ranks" * (len(set(steps["rank"])) > 1)
@@ -134,7 +150,7 @@ def steps_of_ranks(steps: pd.DataFrame, culprit: int | None = None) -> dict[str,
     titles = {slowest: "highest cost" if slowest == culprit else "longest own work"}
     middle = len(ranks) // 2
     others = [rank for rank in (ranks[middle], ranks[middle - 1]) if rank != slowest]
-    titles |= dict.fromkeys(others[:1], "median own work")
+    titles |= dict.fromkeys(others[:1], "median own work" if len(ranks) > 2 else "the other rank")
     return {
         f"Steps of rank {rank}" + f": {kind}" * bool(others): steps[
             (steps["rank"] == rank).to_numpy()
@@ -144,15 +160,15 @@ def steps_of_ranks(steps: pd.DataFrame, culprit: int | None = None) -> dict[str,
 
 
 def _shade_excluded(
-    figure: go.Figure, steps: NDArray[np.float64], is_warm: NDArray[np.bool_]
+    figure: go.Figure, first: Int64s, end: Int64s, is_warm: NDArray[np.bool_]
 ) -> None:
     """Shade runs of excluded steps: the warm-up, and the first step of each turn."""
     edges = np.flatnonzero(np.diff(is_warm.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
     # Hundreds of shapes are slow to draw; the warm-up is the first of them.
-    for begin, end in edges[:_MOST_SHADES]:
+    for begin, stop in edges[:_MOST_SHADES]:
         figure.add_vrect(
-            x0=steps[begin] - 0.5,
-            x1=steps[end - 1] + 0.5,
+            x0=first[begin] - 0.5,
+            x1=end[stop - 1] - 0.5,
             # Grey: on a dark page white would glare.
             fillcolor=NEUTRAL_COLOUR,
             opacity=0.45,
@@ -161,7 +177,7 @@ def _shade_excluded(
         )
     if is_warm[0]:
         figure.add_annotation(
-            x=steps[0],
+            x=first[0],
             y=1,
             yref="paper",
             text="warm-up",

@@ -40,7 +40,7 @@ def lateness_map(
 
     Args:
         lateness: Rows of LATENESS of one launch, by step and rank.
-        job_steps: Its rows of JOB_STEPS, for the step times above, and for excluded steps, hatched.
+        job_steps: Its steps, a ``LaunchSteps.table``: their times are above, excluded ones hatched.
         stragglers: Its rows of STRAGGLERS, for the mean lateness of each rank at the right.
     """
     figure = empty_figure()
@@ -61,17 +61,23 @@ def lateness_map(
     most_columns = min(_MOST_STEPS, max(_MOST_CELLS // len(rank_starts), 1))
     step_starts = bin_starts(len(steps), most_columns)
     cells = bin_largest(bin_largest(late_ms, step_starts).T, rank_starts)
+    places, where = steps[step_starts].astype(np.float64), "step %{x}"
+    if job_steps is not None and (job_steps["num_steps"] > 1).any():
+        # Windows of a light recording: each as wide as its steps.
+        last = job_steps.iloc[-1]
+        places = np.append(places, last["step"] + last["num_steps"]) - 0.5
+        where = "window around step %{x:.0f}"
     limit = max(float(np.nanquantile(np.abs(cells), _COLOUR_QUANTILE)), 1e-3)
     figure.add_trace(
         go.Heatmap(
             z=cells.astype(np.float32),
-            x=steps[step_starts].astype(np.float64),
+            x=places,
             y=ranks[rank_starts].astype(np.float64),
             colorscale=list(LATE_SCALE),
             zmin=-limit,
             zmax=limit,
             colorbar={"title": {"text": "lateness, ms"}, "thickness": 14, "outlinewidth": 0},
-            hovertemplate="rank %{y}, step %{x}: %{z:.3~g} ms<extra></extra>",
+            hovertemplate=f"rank %{{y}}, {where}: %{{z:.3~g}} ms<extra></extra>",
         )
     )
     figure.update_layout(height=max(260, min(160 + 26 * len(rank_starts), 620)))
@@ -87,21 +93,6 @@ def lateness_map(
     if stragglers is not None and len(rank_starts) == len(ranks):
         _means_at_right(figure, stragglers[stragglers["rank"].isin(ranks)])
     return figure
-
-
-def with_excluded(job_steps: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
-    """Step, length (``dur_ns``) and ``steady`` of all steps, those that do not count included.
-
-    Args:
-        job_steps: Rows of JOB_STEPS of one launch, which lack the warm-up and begins of turns.
-        steps: Its rows of STEPS; a step that does not count is as long as on its longest rank.
-    """
-    left_out = steps[~steps["step"].isin(job_steps["step"]).to_numpy()]
-    lengths = left_out.groupby("step", as_index=False)["dur_ns"].max().assign(steady=False)
-    both = pd.concat([job_steps[["step", "dur_ns", "steady"]], lengths])
-    both["steady"] = both["steady"].astype(bool)
-    ordered: pd.DataFrame = both.sort_values("step", ignore_index=True)
-    return ordered
 
 
 def frame(figure: go.Figure, first: int, last: int) -> go.Figure:
@@ -131,14 +122,16 @@ def _step_times_above(figure: go.Figure, job_steps: pd.DataFrame, ranks: Int64s)
                 x=steps[~steady],
                 y=[float(ranks[-1] - ranks[0]) + 1] * int((~steady).sum()),
                 base=float(ranks[0]) - 0.5,
-                width=1,
-                name="excluded: warm-up, first steps of turns",
+                width=job_steps["num_steps"].to_numpy(np.float64)[~steady],
+                offset=-0.5,
+                name="excluded",
                 marker={
                     "color": "rgba(0,0,0,0)",
                     "pattern": {"shape": "/", "fgcolor": NEUTRAL_COLOUR, "size": 5},
                 },
                 showlegend=True,
-                hovertemplate="step %{x}: excluded<extra></extra>",
+                hovertext=job_steps["why"][~steady].tolist(),
+                hovertemplate="step %{x}: excluded, %{hovertext}<extra></extra>",
             )
         )
     figure.update_layout(
@@ -150,7 +143,7 @@ def _step_times_above(figure: go.Figure, job_steps: pd.DataFrame, ranks: Int64s)
             "title": {"text": "step, ms"},
             "nticks": 3,
         },
-        height=max(320, min(220 + 26 * len(ranks), 620)),
+        height=max(300, min(220 + 26 * len(ranks), 620)),
     )
 
 

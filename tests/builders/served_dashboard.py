@@ -52,7 +52,9 @@ def shown_text(component) -> str:
     """A component as JSON text, and after it the texts that links to terms break up."""
     # The encoder escapes all but ASCII.
     tree = json.loads(json.dumps(component, cls=PlotlyJSONEncoder))
-    return "\n".join(json.dumps(one, ensure_ascii=False) for one in (tree, *_broken_texts(tree)))
+    texts = (json.dumps(one, ensure_ascii=False) for one in (tree, *_broken_texts(tree)))
+    # Between a number and its unit no line ends.
+    return "\n".join(texts).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def _broken_texts(node) -> Iterator[str]:

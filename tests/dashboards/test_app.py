@@ -105,9 +105,9 @@ def test_a_browser_shows_the_verdict_and_the_figures(tmp_path, width):
         page.locator("summary", has_text="All numbers").click()
         for drawn in (".losses .barlayer path", ".scaling .scatterlayer .trace"):
             page.wait_for_selector(drawn, state="attached", timeout=60_000)
-        assert page.inner_text("h1") == SENTENCE.replace(" against torch np=1", "").replace(
-            " (11.3 %).", "."
-        )
+        assert page.inner_text("h1").replace("\N{NO-BREAK SPACE}", " ") == SENTENCE.replace(
+            " against torch np=1", ""
+        ).replace(" (11.3 %).", ".")
         assert page.locator(".scaling .scatterlayer .trace").count() >= 4
         assert page.locator(".losses .barlayer path").count() >= 10
         assert "rank 1 was killed by SIGKILL" in page.inner_text("main")

@@ -37,6 +37,9 @@ def test_a_standalone_timeline_has_no_overlap_and_says_why(tmp_path):
     text = page_text(communication, standalone_timeline(tmp_path))
     assert "Size against time" in text
     assert "Overlap requires recorder files and a timeline" in text
+    # A sentence is no figure that one could save.
+    assert "Save Size against time as PNG" in text
+    assert "Save Overlap with computation as PNG" not in text
 
 
 @pytest.mark.heavy

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.dashboards.components.line_card import line_card
+from hvdprof.dashboards.components.diagnosis_cards import line_card
 from hvdprof.report.screen.source_line import source_line
 from tests.analyze.lines.test_line_causes import planted_in, slow_rank
 from tests.builders.sampled_lines import with_samples

@@ -27,7 +27,7 @@ def test_a_measured_run_shows_stragglers_parts_and_links_to_the_timeline(tmp_pat
         "Cost of each rank by phase",
         "Step time distribution",
         "Steps of rank 1: highest cost",
-        "Steps of rank 0: median own work",
+        "Steps of rank 0: the other rank",
         "Longest stalls",
         "Caused wait",
         "Stragglers",

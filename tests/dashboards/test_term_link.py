@@ -78,3 +78,8 @@ def test_every_link_leads_to_an_entry_of_the_page():
     page = str(glossary_drawer.terms())
     for each in GLOSSARY:
         assert re.search(rf"id='{re.escape(each.anchor)}'", page), each.name
+
+
+def test_the_name_of_a_file_is_not_read_as_a_term():
+    assert "glossary#" in shown_text(section("Negotiation of tensors"))
+    assert "glossary#" not in shown_text(section("/runs/hang.log"))

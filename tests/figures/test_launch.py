@@ -6,9 +6,11 @@ from hvdprof.figures.launch import (
     opening_launch,
     rows_of_cell,
     rows_of_launch,
+    with_excluded,
 )
-from hvdprof.model.tables.run_tables import SEGMENTS
-from hvdprof.model.tables.scaling_tables import LAUNCHES
+from hvdprof.model.tables.run_tables import SEGMENTS, STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
+from tests.builders.declared_rows import declared_rows
 from tests.builders.traced_run import segment_row
 
 NAN = float("nan")
@@ -104,3 +106,25 @@ def test_a_launch_that_failed_is_shown_where_the_cell_has_no_other():
     )
     assert opening_launch(failed, LAUNCHES_OF_SWEEP)[0] == "05"
     assert opening_launch(failed, LAUNCHES_OF_SWEEP.iloc[3:4])[0] == "04"
+
+
+def test_excluded_steps_are_as_long_as_on_their_longest_rank_and_say_why():
+    of_job = declared_rows(
+        JOB_STEPS, *({"step": step, "dur_ns": 10, "steady": step > 1} for step in (1, 2, 5))
+    )
+    rows = [
+        {"rank": rank, "step": step, "dur_ns": 20 + rank, "warmup": step != 4}
+        for step in (0, 1, 3, 4)
+        for rank in (0, 1)
+    ]
+    found = with_excluded(of_job, declared_rows(STEPS, *rows))
+    assert found.to_dict("list") == {
+        "step": [0, 1, 2, 3, 4, 5],
+        "dur_ns": [21, 10, 10, 21, 21, 10],
+        "num_steps": [1] * 6,
+        "steady": [False, False, True, False, False, True],
+        "why": [
+            *("warm-up", "warm-up", "", "warm-up of a turn, or evaluation"),
+            *("not recorded on all ranks", ""),
+        ],
+    }

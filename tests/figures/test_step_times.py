@@ -104,6 +104,17 @@ def test_steps_that_do_not_count_later_are_shaded_alone():
     assert [note.text for note in figure.layout.annotations] == ["warm-up"]
 
 
+def test_bars_of_a_light_recording_are_as_wide_as_their_windows():
+    rows = [step_row(0, step) | {"num_steps": size} for step, size in ((0, 1), (1, 8), (9, 4))]
+    rows[0]["warmup"] = True
+    figure = parts_over_steps(STEPS.frame(rows))
+    bars = figure.data[0]
+    assert (list(bars.x), list(bars.width), bars.offset) == ([0, 1, 9], [1, 8, 4], -0.5)
+    assert list(bars.hovertext) == ["step 0", "steps 1 to 8, mean", "steps 9 to 12, mean"]
+    assert "a window of steps with their mean" in figure.layout.xaxis.title.text
+    assert [(shade.x0, shade.x1) for shade in figure.layout.shapes] == [(-0.5, 0.5)]
+
+
 def test_many_steps_are_binned_and_the_axis_says_so(monkeypatch):
     monkeypatch.setattr(module, "_MOST_STEPS", 4)
     rows = [step_row(0, step) for step in range(1, 11)]

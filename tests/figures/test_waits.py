@@ -9,10 +9,7 @@ from hvdprof.figures.waits import (
     mean_waits,
     wait_by_rank,
     wait_by_tensor,
-    with_excluded,
 )
-from hvdprof.model.tables.run_tables import STEPS
-from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, COLLECTIVE_ARRIVALS, LATENESS
 from tests.builders.analysis import analysis_of
 from tests.builders.declared_rows import declared_rows
@@ -47,12 +44,12 @@ def test_excluded_steps_are_hatched_and_margins_hold_step_times_and_means(tmp_pa
     analysis = straggler_run(tmp_path / "run")
     of_job = analysis.table("job_steps")
     cut = of_job["step"].tolist()[20:23]
-    of_job = of_job.assign(steady=~of_job["step"].isin(cut))
+    of_job = of_job.assign(steady=~of_job["step"].isin(cut), why="pause")
     lateness = analysis.table("lateness")
     lateness = lateness[~lateness["step"].isin(cut)]
     figure = lateness_map(lateness, of_job, analysis.table("stragglers"))
     cells, course, excluded, means = figure.data
-    assert list(excluded.x) == cut
+    assert (list(excluded.x), set(excluded.hovertext)) == (cut, {"pause"})
     assert excluded.marker.pattern.shape == "/"
     columns = {step: np.asarray(cells.z)[:, at] for at, step in enumerate(cells.x)}
     assert all(np.isnan(columns[step]).all() for step in cut)
@@ -71,17 +68,18 @@ def test_of_two_ranks_the_later_one_alone_is_drawn(tmp_path):
     assert np.asarray(cells.z).min() > 0
 
 
-def test_steps_that_do_not_count_are_as_long_as_on_their_longest_rank():
-    of_job = declared_rows(
-        JOB_STEPS, *({"step": step, "dur_ns": 10, "steady": step != 3} for step in (1, 3))
-    )
-    rows = [{"rank": rank, "step": step, "dur_ns": 20 + rank} for rank in (0, 1) for step in (0, 1)]
-    found = with_excluded(of_job, declared_rows(STEPS, *rows))
-    assert found.to_dict("list") == {
-        "step": [0, 1, 3],
-        "dur_ns": [21, 10, 10],
-        "steady": [False, True, False],
-    }
+def test_windows_of_a_light_recording_are_as_wide_as_their_steps():
+    rows = [
+        {"step": step, "rank": rank, "lateness_ns": rank * 4e6}
+        for step in (1, 9)
+        for rank in range(3)
+    ]
+    steps = pd.DataFrame({"step": [0, 1, 9], "dur_ns": 1e7, "num_steps": [1, 8, 4]})
+    steps = steps.assign(steady=[False, True, True], why=["warm-up", "", ""])
+    figure = lateness_map(declared_rows(LATENESS, *rows), steps)
+    cells, _, left_out = figure.data
+    assert list(cells.x) == [-0.5, 0.5, 8.5, 12.5]
+    assert (list(left_out.x), list(left_out.width), left_out.offset) == ([0], [1], -0.5)
 
 
 @pytest.mark.heavy

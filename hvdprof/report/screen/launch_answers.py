@@ -67,19 +67,20 @@ def when_answer(stragglers: pd.DataFrame) -> str:
     )
 
 
-def parts_answer(breakdown: pd.DataFrame) -> str:
+def parts_answer(breakdown: pd.DataFrame, step_ns: float) -> str:
     """The mean step with its largest parts; empty without recorded parts.
 
     Args:
-        breakdown: Rows of BREAKDOWN of one launch.
+        breakdown: Rows of BREAKDOWN of one launch, whose shares are means over its ranks.
+        step_ns: Mean step of the job, as other pages show it; NaN where no step counts.
     """
     if breakdown.empty:
         return ""
     means = breakdown.groupby("part", observed=True)["time_ns"].mean()
-    step_ns = float(means.sum())
     largest = means.sort_values(ascending=False).head(_MOST_PARTS)
     parts = ", ".join(
-        f"{PART_NAMES[str(part)]} {units.percent(float(time_ns) / step_ns, 0)}"
+        f"{PART_NAMES[str(part)]} {units.percent(float(time_ns) / float(means.sum()), 0)}"
         for part, time_ns in largest.items()
     )
-    return f"A step of this launch takes {units.milliseconds(step_ns)}: {parts}."
+    step = units.milliseconds(step_ns if step_ns == step_ns else float(means.sum()))
+    return f"A step of this launch takes {step}: {parts}."
