@@ -87,6 +87,7 @@ ALLOWED = {
     "hvdprof/api/settings_by_turns.py": (1, "the name of a file"),
     "hvdprof/api/tuning_candidates.py": (6, _WORDS),
     "dashboards/access.py": (1, "the name of a host"),
+    "dashboards/components/diagnosis_cards.py": (1, _DRAWN),
     "dashboards/components/finding_links.py": (1, _COLUMN),
     "dashboards/components/view_control.py": (1, _ADDRESS),
     "dashboards/components/run_series.py": (1, _ADDRESS),
