@@ -5,7 +5,9 @@
 Each run or file is shown twice, by a process of its own and in a Chromium without a cache of its
 own: cold, where no cache of hvdprof is there, and warm, where the first process has left one. Times
 are those of the clock, from the address to the painted page; that of the server's processor is
-without its start. ``benchmarks.many_ranks_run`` makes a run of many ranks.
+without its start. The weight of a page is that of all answers as they were sent, packed; the second
+page finds scripts and styles in the browser's cache. ``benchmarks.many_ranks_run`` makes a run of
+many ranks.
 """
 
 import argparse
@@ -45,9 +47,11 @@ def _looked_at(path: Path, cache: Path) -> list[str]:
 
 
 def _first_look(page: object, server: Served, where: str, painted: str) -> str:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Request
 
     assert isinstance(page, Page)
+    answered: list[Request] = []
+    page.on("requestfinished", answered.append)
     began, used = time.monotonic(), server.cpu_s
     page.goto(f"{server.address}{where}", wait_until="commit")
     while not page.evaluate(painted):
@@ -55,7 +59,9 @@ def _first_look(page: object, server: Served, where: str, painted: str) -> str:
     taken = time.monotonic() - began
     # What the page asks for after it is painted counts too.
     page.wait_for_load_state("networkidle")
-    return f"{taken:.2f} s ({server.cpu_s - used:.2f} s of the server)"
+    num_bytes = sum(one.sizes()["responseBodySize"] for one in [*answered])
+    weight = f"{num_bytes / 1000:,.0f} kB in {len(answered)} answers"
+    return f"{taken:.2f} s ({server.cpu_s - used:.2f} s of the server), {weight}"
 
 
 if __name__ == "__main__":

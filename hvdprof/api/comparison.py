@@ -15,7 +15,6 @@ from hvdprof.analyze.compare.comparison import (
 from hvdprof.analyze.compare.gate import margins_of, parse_condition
 from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-from hvdprof.api.analysis import shown
 from hvdprof.api.run_entries import list_runs
 from hvdprof.api.runs import analyze_run, is_run_directory, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
@@ -34,6 +33,7 @@ from hvdprof.model.results.comparison import (
 )
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.log_tables import THROUGHPUT
+from hvdprof.report.shown_result import shown
 
 __all__ = [
     "Comparison",

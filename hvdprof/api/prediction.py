@@ -15,7 +15,6 @@ from hvdprof.analyze.predict.forecast import forecast
 from hvdprof.analyze.predict.job_forecast import job_forecast
 from hvdprof.analyze.predict.stated_job import StatedJob, stated_facts, stated_inputs
 from hvdprof.analyze.predict.throughput_forecast import throughput_forecast
-from hvdprof.api.analysis import shown
 from hvdprof.api.forecast_scoring import earlier_errors, run_analysis
 from hvdprof.errors import MissingExtraError, UsageError
 from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
@@ -28,6 +27,7 @@ from hvdprof.model.results.forecast import Forecast as Forecast
 from hvdprof.model.results.forecast import ThroughputForecast as ThroughputForecast
 from hvdprof.model.run import RunAnalysis, standing
 from hvdprof.report.forecast.forecast_json import write_forecast
+from hvdprof.report.shown_result import shown
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
 from hvdprof.rundir.written_file import file_mode, open_whole

@@ -8,7 +8,6 @@ from hvdprof.analyze.tune.finals import CONFIDENCE, Raced, joined
 from hvdprof.analyze.tune.prediction_score import prediction_score
 from hvdprof.analyze.tune.racing import RaceStanding as RaceStanding
 from hvdprof.analyze.verdict.caveats import carried_caveats
-from hvdprof.api.analysis import shown
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.options import TuneOptions
 from hvdprof.api.settings_by_turns import JobToTune
@@ -51,6 +50,7 @@ from hvdprof.model.results.comparison import DEFAULT_MARGIN
 from hvdprof.model.results.tuning import Candidate as Candidate
 from hvdprof.model.results.tuning import Tuning
 from hvdprof.model.run import RunAnalysis as RunAnalysis
+from hvdprof.report.shown_result import shown
 from hvdprof.rundir.launch_format import ddp_call
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.manifest import Status

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from hvdprof.api.analysis import shown
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import TuneOptions
 from hvdprof.api.runs import analyze_run, load_run
@@ -18,6 +17,7 @@ from hvdprof.launch.run.script_command import torchrun_command
 from hvdprof.launch.run.time_plan import run_kind
 from hvdprof.model.results.tuning import TUNING_SCHEMA_VERSION, Tuning
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.shown_result import shown
 from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.layout import RunPaths, TuningPaths

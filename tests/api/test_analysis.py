@@ -12,8 +12,9 @@ import pytest
 
 import hvdprof
 from hvdprof import api
-from hvdprof.api.analysis import Analysis, shown
+from hvdprof.api.analysis import Analysis
 from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.report.shown_result import shown
 from tests.builders.finished_comparison import comparison
 from tests.builders.finished_forecast import finished_forecast
 from tests.builders.finished_tuning import tuning

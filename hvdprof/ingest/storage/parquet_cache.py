@@ -13,19 +13,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hvdprof.errors import StorageError
 from hvdprof.ingest.storage.blocks import block_of
-from hvdprof.ingest.storage.cached_table import TableWriter, frame_of
 from hvdprof.ingest.storage.sealed_file import find_sealed, opened, seal, source_key
 from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.model.schema import Table
 from hvdprof.rundir.trusted_file import trusted_folder
 from hvdprof.rundir.written_file import open_whole
+
+if TYPE_CHECKING:
+    from hvdprof.ingest.storage.cached_table import TableWriter
 
 CACHE_FROM_BYTES = 32_000_000
 """Smaller inputs are parsed as fast as they are found in a cache, and leave nothing beside them."""
@@ -57,6 +59,10 @@ def cached_frames(
         OSError: A file cannot be looked at.
         ValueError: What was built is not as declared.
     """
+    import pyarrow.parquet as pq
+
+    from hvdprof.ingest.storage.cached_table import frame_of
+
     files = cached_files(tables, sources, key)
     if files is not None:
         # A cache that cannot be read is built again.
@@ -67,7 +73,7 @@ def cached_frames(
             }
     frames: dict[str, pd.DataFrame] = {}
 
-    def write(writers: Mapping[str, TableWriter], folder: Path) -> None:
+    def write(writers: "Mapping[str, TableWriter]", folder: Path) -> None:
         if not frames:
             built = build()
             frames.update({table.name: table.frame(built[table.name]) for table in tables})
@@ -109,7 +115,7 @@ def cached_files(
 def write_cached(
     tables: Sequence[Table],
     sources: Sequence[Path],
-    write: Callable[[Mapping[str, TableWriter], Path], None],
+    write: "Callable[[Mapping[str, TableWriter], Path], None]",
     key: str | None = None,
 ) -> None:
     """Put tables into the cache, if that can be done.
@@ -125,6 +131,8 @@ def write_cached(
     Raises:
         OSError: A source cannot be looked at.
     """
+    from hvdprof.ingest.storage.cached_table import TableWriter
+
     # The key is that of before: a file that changes while it is read is read again.
     key = key or source_key(sources)
     stems = {table.name: _stem(table, sources[0], key) for table in tables}

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.text_chunks import Chunks, Progress
-from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
 from hvdprof.ingest.timeline.machine_code import NotCompiledError, has_numba
 from hvdprof.ingest.timeline.syntax.pairing import Pairing, PlainPairing
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
@@ -75,6 +74,8 @@ def _pairing_for(size: int) -> Pairing:
     # Below this, starting the compiled code takes longer than reading without it.
     if size < SMALL_BYTES or not has_numba():
         return PlainPairing()
+    from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
+
     return FastPairing(expected_bytes=size)
 
 
