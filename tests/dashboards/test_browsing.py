@@ -49,6 +49,12 @@ ON_PAPER = """() => {
         grids.every(grid => grid.offsetHeight === 0),
     ];
 }"""
+CANVAS_OVER = """() => {
+    const stage = document.querySelector('.timeline-stage');
+    stage.style.width = '600px';
+    return Math.max(...[...stage.querySelectorAll('canvas')].map(canvas =>
+        canvas.getBoundingClientRect().right - stage.getBoundingClientRect().right));
+}"""
 RESERVED_HEADER = """() => {
     const header = document.querySelector('.shell-header');
     return Math.abs(header.scrollHeight - parseFloat(getComputedStyle(header).minHeight)) <= 1;
@@ -180,6 +186,14 @@ def test_paper_holds_all_rows_of_a_grid_and_the_whole_width_of_a_figure(measured
         show(watched, f"{address}/?run=run")
         assert page.evaluate(STYLE_OF, [".rank-part", "printColorAdjust"]) == "exact"
         assert page.evaluate(STYLE_OF, ["main", "minHeight"]) == "0px"
+        # The timeline was drawn for the window, and is not cut at the edge of the sheet.
+        page.emulate_media(media="screen")
+        page.set_viewport_size({"width": 1280, "height": 900})
+        show(watched, f"{address}/timeline?run=run")
+        wait_until(page, IS_EXACT)
+        page.emulate_media(media="print")
+        assert page.evaluate(CANVAS_OVER) <= 1
+        assert page.evaluate(STYLE_OF, [".timeline-search", "display"]) == "none"
         assert watched.complaints == []
 
 

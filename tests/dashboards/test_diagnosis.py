@@ -1,9 +1,12 @@
+import json
 from dataclasses import replace
 
 import pytest
+from plotly.utils import PlotlyJSONEncoder
 
 from hvdprof.api import AttachedFiles, AttachedJob, analyze_run, attach, load_run
 from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.components.diagnosis_cards import verdict_band
 from hvdprof.dashboards.components.empty_state import unread_files
 from hvdprof.dashboards.components.finding_cards import is_of_cell
 from hvdprof.dashboards.components.finding_links import _PAGE_OF
@@ -13,6 +16,7 @@ from hvdprof.dashboards.view import View
 from hvdprof.model.file_page import PROFILER_TRACE, FilePage
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.report.screen.verdict_band import Band
 from hvdprof.report.terminal.report_page import shape_page
 from hvdprof.rundir.stopping import Stop, StopReason
 from tests.builders.finished_analysis import (
@@ -206,3 +210,10 @@ def test_traces_of_another_tool_have_no_cards_without_content(tmp_path):
     for empty in ("No efficiency was measured", "Every cause with its interval", "No cell has a"):
         assert empty not in text
     assert '"children": "-"' not in text.split("All numbers")[0]
+
+
+def test_no_line_of_the_verdict_ends_between_a_number_and_its_unit():
+    texts = ("Rank 1 is late.", "Costs 30.4 ms, 81.7 % of the step.")
+    band = Band(*texts, "Trust good", "", "good", "good", "")
+    card = json.dumps(verdict_band(band, (), None), cls=PlotlyJSONEncoder, ensure_ascii=False)
+    assert "Costs 30.4\N{NO-BREAK SPACE}ms, 81.7\N{NO-BREAK SPACE}% of the step." in card

@@ -115,6 +115,12 @@ def test_bars_of_a_light_recording_are_as_wide_as_their_windows():
     assert [(shade.x0, shade.x1) for shade in figure.layout.shapes] == [(-0.5, 0.5)]
 
 
+def test_parts_too_small_to_be_seen_take_no_room_in_the_legend():
+    rows = [step_row(0, step) | {"optimizer_ns": 1} for step in range(3)]
+    named = {bar.name: bar.showlegend for bar in parts_over_steps(STEPS.frame(rows)).data}
+    assert (named["forward"], named["optimizer"]) == (True, False)
+
+
 def test_many_steps_are_binned_and_the_axis_says_so(monkeypatch):
     monkeypatch.setattr(module, "_MOST_STEPS", 4)
     rows = [step_row(0, step) for step in range(1, 11)]
