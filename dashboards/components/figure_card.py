@@ -1,7 +1,7 @@
 """A plotly figure in a card, with buttons that save it."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import dash_mantine_components as dmc
 import plotly.graph_objects as go
@@ -9,7 +9,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.save_buttons import Saves, save_button
-from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.section import attributes, section
 from hvdprof.figures.style.palette import BUTTONS_REMOVED, PLOT_CONFIG
 
 # A card has its own button for PNG.
@@ -41,8 +41,7 @@ def figure_card(
         # A figure that only says why it is empty: a sentence needs neither its room nor buttons.
         said = (dmc.Text(note.text, size="sm") for note in figure.layout.annotations)
         return section(title, *above, *said, *extra)
-    named = {"id": graph_id} if graph_id else {}
-    graph = figure_graph(figure, name, **named)
+    graph = figure_graph(figure, name, graph_id)
     return section(
         title,
         *above,
@@ -70,11 +69,12 @@ def low_figure_card(name: str, title: str, figure: go.Figure, hint: str) -> dmc.
     )
 
 
-def figure_graph(figure: go.Figure, label: str, **properties: Any) -> html.Div:
+def figure_graph(figure: go.Figure, label: str, graph_id: str | None = None) -> html.Div:
     """The figure in the width of its container; ``label`` names it for scripts and style sheets."""
     height = figure.layout.height
+    named = attributes(id=graph_id) if graph_id else {}
     return html.Div(
-        dcc.Graph(figure=figure, config=_CONFIG, className=f"figure {label}", **properties),
+        dcc.Graph(figure=figure, config=_CONFIG, className=f"figure {label}", **named),
         # Reserve the height while plotly loads, so that the page does not jump.
         style={"minHeight": f"{height}px"} if height else {},
         className="figure-room",

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import dash_mantine_components as dmc
 import pandas as pd
@@ -10,7 +9,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.save_buttons import Saves, save_button
-from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.section import attributes, section
 from hvdprof.dashboards.components.term_link import linked_terms, titled, with_code
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table
@@ -109,12 +108,12 @@ def saveable(name: str, table: Component, saved: pd.DataFrame) -> html.Div:
         table: The table as it is shown.
         saved: Its rows with full numbers.
     """
-    marked: dict[str, Any] = {
-        "data-rows": name,
-        "data-csv": saved.to_csv(index=False, lineterminator="\r\n"),
+    marked = attributes(
+        data_rows=name,
+        data_csv=saved.to_csv(index=False, lineterminator="\r\n"),
         # Spreadsheets take columns from the clipboard where tabs separate them.
-        "data-tabs": saved.to_csv(index=False, sep="\t"),
-    }
+        data_tabs=saved.to_csv(index=False, sep="\t"),
+    )
     return html.Div(table, **marked)
 
 

@@ -5,13 +5,12 @@ what the shown window says, and the timeline. Gestures move what is drawn at onc
 of ``timeline_answers`` brings what is missing.
 """
 
-from typing import Any
-
 import dash_mantine_components as dmc
 from dash import Dash, html
 
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
+from hvdprof.dashboards.components.section import attributes
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_answers import chosen_pass, passes_of
@@ -32,7 +31,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
         return lack_card(missing)
     pass_id = chosen_pass(passes, runs.run(run_id).segments, view)
     options = [{"value": one, "label": label} for one, label in passes.items()]
-    shown: dict[str, Any] = {"data-run": run_id, "data-pass": pass_id}
+    shown = attributes(data_run=run_id, data_pass=pass_id)
     return dmc.Stack(
         [
             dmc.Group(

@@ -54,8 +54,8 @@ def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
         parts.append(place_name(cell["model"], int(cell["np"]), str(cell["engine"])))
     if (finding := main_finding(analysis)) is not None:
         parts.append(finding_texts(finding).cost)
-    # The headline has it already.
-    if plain and analysis.verdict.loss_cost is not None:
+    # The headline has it already; beside a stall it would be taken for the cost of that.
+    if plain and not lead and analysis.verdict.loss_cost is not None:
         parts.append(analysis.verdict.loss_cost.sentence)
     if not lead and (place := _line(analysis)):
         parts.append(f"At {place}")
