@@ -24,6 +24,7 @@ from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_figure
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.session_tables import SESSIONS
 from hvdprof.report.forecast.forecast_texts import verdict_of
 from hvdprof.report.screen.attached_pages import has_comparison
@@ -70,7 +71,8 @@ def folds_of_run(
         folds.append(folded("Scaling curve", curve, is_open=sizes >= _MANY_SIZES, look="fold"))
     every = tiles(analysis, row)
     known = [tile for tile in every if tile.value != units.MISSING]
-    numbers = [tile_row(known), _tables(page, analysis, row), *section_cards(analysis, SESSIONS)]
+    sections = section_cards(analysis, SESSIONS, RANK_MACHINE)
+    numbers = [tile_row(known), _tables(page, analysis, row), *sections]
     folds.append(folded("All numbers", *numbers, *_further(analysis, chosen), look="fold"))
     for stored in analysis.run.forecasts[-1:]:
         link = dmc.Anchor("Forecast", href=View("/forecast", {"run": run_id}).href, size="sm")

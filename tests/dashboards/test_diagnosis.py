@@ -14,11 +14,14 @@ from hvdprof.dashboards.pages import diagnosis
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.model.file_page import PROFILER_TRACE, FilePage
+from hvdprof.model.job_losses import LossCost
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.screen.verdict_band import Band
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.report.terminal.report_page import shape_page
 from hvdprof.rundir.stopping import Stop, StopReason
+from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import (
     SENTENCE,
     analysis,
@@ -40,6 +43,20 @@ def shown(tmp_path, finished):
     folder.mkdir(parents=True)
     runs = RunStore([folder], read=lambda _: finished)
     return shown_text(diagnosis.layout(runs, View("/", {"run": "quick"})))
+
+
+def test_what_the_machine_did_stands_with_the_numbers_and_the_cost_with_the_verdict(tmp_path):
+    row = {"pass_id": "p", "segment": "s", "rank": 1, "mean": 4e14, "low": 3.9e14, "high": 4.1e14}
+    rows = [row | {"measure": measure} for measure in ("flop_rate", "flop_bf16")]
+    cost = LossCost(
+        2.5, "GPU", 2, 5.0, 1.0, 0.9, 1.1, "The largest loss costs 1.0 of 5.00 per hour"
+    )
+    known = full_analysis(derived={RANK_MACHINE.name: declared_rows(RANK_MACHINE, *rows)})
+    parts = replace(known.verdict.parts, headline=f"{known.verdict.headline} {cost.sentence}.")
+    priced = replace(known.verdict, loss_cost=cost, parts=parts)
+    text = shown(tmp_path, replace(known, verdict=priced))
+    assert "400 TFLOP/s" in text
+    assert cost.sentence in text
 
 
 @pytest.mark.heavy
