@@ -148,9 +148,9 @@ def table(results: Sequence[Judged], command: str) -> str:
     seeds = sorted({one.job.seed for one in results})
     loads = sorted(one.load for one in results)
     lines = [
-        f"{datetime.now(UTC):%Y-%m-%d}, `{command}`, seeds {seeds[0]} to {seeds[-1]}; beside other "
-        f"work: load {loads[0]:.1f} to {loads[-1]:.1f}, median {loads[len(loads) // 2]:.1f}, on "
-        f"{os.cpu_count()} cores.",
+        f"{datetime.now(UTC):%Y-%m-%d}, `{command}`, seeds {seeds[0]} to",
+        f"{seeds[-1]}, beside other work: load {loads[0]:.1f} to {loads[-1]:.1f}, median "
+        f"{loads[len(loads) // 2]:.1f}, on {os.cpu_count()} cores.",
         "",
         "| fault | what should be said | named | clean twins accused |",
         "|---|---|---|---|",
