@@ -15,48 +15,31 @@ from typing import TYPE_CHECKING
 
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.file_entry import FileEntry
-from hvdprof.ingest.load_progress import ProgressCallback
-from hvdprof.ingest.recognise import Found, Kind, Recognised, recognise, recognise_all
+from hvdprof.ingest.load_progress import ProgressCallback as ProgressCallback
+from hvdprof.ingest.recognise import Found, Recognised, recognise_all
+from hvdprof.ingest.recognise import Kind as Kind
+from hvdprof.ingest.recognise import recognise as recognise
 from hvdprof.ingest.refusal import refuse_all, refuse_runs
-from hvdprof.ingest.sources.listing import missing, unreadable
+from hvdprof.ingest.sources.listing import missing as missing
+from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.units import counted
 
 if TYPE_CHECKING:
-    from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
-    from hvdprof.ingest.nsys.export_events import nsys_events
-    from hvdprof.ingest.rundir.attach_sources import Given
-    from hvdprof.ingest.rundir.attached_run import Stated, attach
-    from hvdprof.ingest.sources.small_text import small_text
-    from hvdprof.ingest.storage.cached_pieces import cached_pieces
-    from hvdprof.ingest.storage.mapped_frame import release_pages
-    from hvdprof.ingest.timeline.machine_code import numba_refusal
-    from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
+    from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S as SAMPLES_PER_S
+    from hvdprof.ingest.logs.scaling_text import read_scaling_text as read_scaling_text
+    from hvdprof.ingest.nsys.export_events import nsys_events as nsys_events
+    from hvdprof.ingest.rundir.attach_sources import Given as Given
+    from hvdprof.ingest.rundir.attached_run import Stated as Stated
+    from hvdprof.ingest.rundir.attached_run import attach as attach
+    from hvdprof.ingest.sources.small_text import small_text as small_text
+    from hvdprof.ingest.storage.cached_pieces import cached_pieces as cached_pieces
+    from hvdprof.ingest.storage.mapped_frame import release_pages as release_pages
+    from hvdprof.ingest.timeline.machine_code import numba_refusal as numba_refusal
+    from hvdprof.ingest.timeline.parse import SLOW_HINT as SLOW_HINT
+    from hvdprof.ingest.timeline.parse import is_slow as is_slow
     from hvdprof.model.run import Run
-
-__all__ = [
-    "SAMPLES_PER_S",
-    "SLOW_HINT",
-    "Given",
-    "Kind",
-    "ProgressCallback",
-    "Stated",
-    "attach",
-    "cached_pieces",
-    "is_run_directory",
-    "is_slow",
-    "load_run",
-    "load_throughput",
-    "missing",
-    "nsys_events",
-    "numba_refusal",
-    "read_scaling_text",
-    "recognise",
-    "release_pages",
-    "small_text",
-]
-
 
 _MODULES = {
     "SAMPLES_PER_S": "logs.scaling_text",

@@ -81,9 +81,9 @@ def _of_job(name: str, calls: pd.DataFrame) -> pd.DataFrame:
             "seq": calls["seq"],
             "match_id": NO_MATCH,
             "collective": calls["collective"].map(collective_of),
-            "name": calls["collective"]
-            .str.cat([calls["algorithm"], calls["protocol"]], sep=" ")
-            .str.strip(),
+            "name": (
+                calls["collective"] + " " + calls["algorithm"] + " " + calls["protocol"]
+            ).str.strip(),
             "dtype": "",
             "size_bytes": calls["size_bytes"],
             "submitted_ns": pd.NA,

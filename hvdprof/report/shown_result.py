@@ -4,7 +4,8 @@ Tested by tests/api/test_analysis.py.
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, TypeVar
+import importlib
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from hvdprof.model.results.comparison import Comparison
 from hvdprof.model.results.forecast import Forecast, ThroughputForecast
@@ -19,9 +20,13 @@ class _Shown:
     """A result that shows itself: as its page in a notebook, as its verdict elsewhere."""
 
     __slots__ = ()
+    _ANSWER: ClassVar[tuple[str, str]]
+    """The module in ``report`` and its function that make the answer."""
 
     def _answer(self) -> "Answer":
-        raise NotImplementedError
+        module, name = self._ANSWER
+        answer: Answer = getattr(importlib.import_module(f"hvdprof.report.{module}"), name)(self)
+        return answer
 
     def _page(self) -> "Page":
         return self._answer().page()
@@ -47,38 +52,22 @@ class _Shown:
 class _ShownComparison(_Shown, Comparison):
     __slots__ = ()
     __str__, __repr__ = Comparison.__str__, Comparison.__repr__
-
-    def _answer(self) -> "Answer":
-        from hvdprof.report.comparison.comparison_formats import comparison_answer
-
-        return comparison_answer(self)
+    _ANSWER = "comparison.comparison_formats", "comparison_answer"
 
 
 class _ShownForecast(_Shown, Forecast):
     __slots__ = ()
-
-    def _answer(self) -> "Answer":
-        from hvdprof.report.answers.forecast import forecast_answer
-
-        return forecast_answer(self)
+    _ANSWER = "answers.forecast", "forecast_answer"
 
 
 class _ShownThroughputForecast(_Shown, ThroughputForecast):
     __slots__ = ()
-
-    def _answer(self) -> "Answer":
-        from hvdprof.report.answers.throughput_forecast import throughput_forecast_answer
-
-        return throughput_forecast_answer(self)
+    _ANSWER = "answers.throughput_forecast", "throughput_forecast_answer"
 
 
 class _ShownTuning(_Shown, Tuning):
     __slots__ = ()
-
-    def _answer(self) -> "Answer":
-        from hvdprof.report.answers.tuning import tuning_answer
-
-        return tuning_answer(self)
+    _ANSWER = "answers.tuning", "tuning_answer"
 
 
 R = TypeVar("R", Comparison, Forecast, ThroughputForecast, Tuning)

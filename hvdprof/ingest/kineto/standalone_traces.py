@@ -29,15 +29,11 @@ from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.manifest import Manifest
 
 _ROWS = (SEGMENTS, RANKS, STEPS, EVENTS, WAITS, ARRIVALS, RANK_COLLECTIVES, EXECUTIONS)
+_COLUMNS = {"file": "int64", "rank": "Int64", "num_events": "int64", "left_out": "str"}
 _USES = Table(
     "trace_uses",
-    "A file of the cache alone: what became of one trace; in the order of ranks, then of files.",
-    (
-        Column("file", "int64", "", "Its place among the files."),
-        Column("rank", "Int64", "", "Its rank; missing where nothing of it is used."),
-        Column("num_events", "int64", "", "Events in it."),
-        Column("left_out", "str", "", "Why nothing of it is used."),
-    ),
+    "What became of one trace, by its place among the files. Of the cache alone.",
+    tuple(Column(name, dtype, "", "") for name, dtype in _COLUMNS.items()),
 )
 _PACKED = 10
 """A packed trace holds at least so many times its size."""

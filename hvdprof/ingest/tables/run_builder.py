@@ -77,7 +77,6 @@ class RunBuilder:
             window_block,
         )
         from hvdprof.ingest.tables.event_tables import mark_block
-        from hvdprof.ingest.tables.run_builder import bucket_blocks
 
         last_ns = file.header_number("monotonic_ns", 0)
         for segment in file.segments.values():
