@@ -17,8 +17,8 @@ from hvdprof.model.file_page import PROFILER_TRACE, FilePage
 from hvdprof.model.job_losses import LossCost
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.report.screen.verdict_band import Band
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
+from hvdprof.report.screen.verdict_band import Band
 from hvdprof.report.terminal.report_page import shape_page
 from hvdprof.rundir.stopping import Stop, StopReason
 from tests.builders.declared_rows import declared_rows
