@@ -138,7 +138,7 @@ def train(job: Job, rank: int) -> None:
     model, optimizer = with_engine(job.engine, nn.Sequential(nn.Linear(64, 256), nn.Linear(256, 8)))
     is_faulty = job.rank in (ALL, rank)
     data = Samples(job, (job.epoch or job.num_steps) * job.batch, is_faulty=is_faulty)
-    kept: list[Tensor] = []
+    grown: list[Tensor] = []
     for batch in batches(job, data):
         optimizer.zero_grad()
         loss = model(batch).square().mean()
@@ -146,7 +146,7 @@ def train(job: Job, rank: int) -> None:
         loss.backward()
         optimizer.step()
         if is_faulty and job.grow_mb:
-            kept.append(torch.ones(round(job.grow_mb * 250_000)))
+            grown.append(torch.ones(round(job.grow_mb * 250_000)))
 
 
 def main() -> None:

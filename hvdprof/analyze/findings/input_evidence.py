@@ -61,7 +61,7 @@ _LONGER_QUEUE = advice(
     "memory.",
 )
 _HANDING_OVER = advice(
-    "make batches cheaper to pin and to hand over: few large tensors, in place of many small ones",
+    "make batches cheaper to pin and to receive: few large tensors, in place of many small ones",
     "The rank takes them over from the workers, and pins them with pin_memory=True. More workers "
     "do not help.",
 )
@@ -96,10 +96,9 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
     if facts.number == 0:
         text = f"No worker process loads batches for {ranks_named(ranks) or 'the ranks'}."
         stages = _stages("Of its data phase,", facts.main_stages)
-        text = sentences(text, stages, _waiting(facts), _cores(facts))
-        if facts.awake >= HALF and without_core >= HALF:
-            lacking = f"They had no core for {share} of the time in which they could run."
-            return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
+        lacking = f"They had no core for {share} of the time in which they could run."
+        lacking = lacking if without_core >= HALF else ""
+        text = sentences(text, stages, _waiting(facts), _cores(facts), lacking)
         return InputEvidence(text, _more_workers(facts))
     if math.isnan(facts.busy):
         few = units.counted(facts.samples, "sample")
@@ -183,7 +182,7 @@ def _fitting(facts: InputFacts) -> float:
 
 
 def _whole(number: float) -> int:
-    """Upwards, but for what a measurement does not tell from a whole number."""
+    """Upwards, but for a tenth: a measurement is no more exact."""
     return math.ceil(number - 0.1)
 
 

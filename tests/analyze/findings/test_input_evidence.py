@@ -232,7 +232,7 @@ def test_bursts_ask_for_batches_ahead_that_bridge_the_longest_wait(
     [
         ({}, {"first_batch_wait": 0.2}, "persistent_workers=True"),
         ({}, {"batches_unpinned": 3.0, "queue_empty": 0.9}, "cheaper to pin"),
-        ({"receive": 30, "wait": 20}, {}, "to hand over"),
+        ({"receive": 30, "wait": 20}, {}, "to receive"),
     ],
 )
 def test_idle_workers_leave_what_lies_behind_them(
@@ -263,17 +263,15 @@ def test_workers_that_cannot_keep_up_are_too_few_before_they_are_always_busy(
     assert seen.advice.fix == "set num_workers=2"
 
 
-def test_loading_in_the_rank_without_a_core_is_short_of_cores(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_loading_in_the_rank_may_lack_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"num_workers": 0.0, "batches": 17.0, "batch_wait": 0.1, "main_thread": 0.3}
     lacking = found(monkeypatch, workers=0, busy_cores=8.0, core_wait=0.6, **known)
     present = found(monkeypatch, workers=0, busy_cores=8.0, core_wait=0.2, **known)
 
-    assert lacking.is_ready
-    assert lacking.advice.fix.startswith("give the ranks cores of their own")
-    assert "no core for 60 % of the time in which they could run" in lacking.sentence
-    assert present.advice.fix.startswith("make the loading of a sample cheaper")
+    assert lacking.sentence.endswith("no core for 60 % of the time in which they could run.")
+    assert "could run" not in present.sentence
+    # It may be in another phase that the rank lacked one.
+    assert not lacking.is_ready
 
 
 def test_batches_that_are_ready_are_not_what_a_rank_without_a_core_waits_for(
