@@ -23,6 +23,7 @@ from hvdprof.ingest.storage.parquet_cache import FOLDER
 from hvdprof.rundir.written_file import write_whole
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "growth.svg"
+_SHOWN = "![CPU seconds of analyze by ranks and by steps](../images/growth.svg)"
 RANKS, STEPS = (64, 256, 1024, 4096), (250, 1000, 4000)
 STEPS_OF_RANKS, RANKS_OF_STEPS = 20, 8
 _COLOURS = {"ranks": "#0072b2", "steps": "#d55e00"}
@@ -52,7 +53,7 @@ def main() -> None:
     table = table_of(found)
     print(table)
     if options.write:
-        write_section(options.write, "growth", table)
+        write_section(options.write, "growth", f"{table}\n\n{_SHOWN}")
         write_whole(PICTURE, plot_of(found))
 
 
