@@ -126,8 +126,14 @@ def plot_of(found: dict[str, list[Run]]) -> str:
         at = y(10**decade)
         parts.append(f'<path d="M60 {at:.1f}H580" stroke="#ddd"/>')
         parts.append(f'<text x="52" y="{at + 4:.1f}" text-anchor="end">{10.0**decade:g} s</text>')
+    behind = 0.0
     for number in sorted({run.number for run in every}):
-        parts.append(f'<text x="{x(number):.1f}" y="310" text-anchor="middle">{number:,}</text>')
+        # Numbers of ranks and of steps may be near each other.
+        if x(number) > behind:
+            parts.append(
+                f'<text x="{x(number):.1f}" y="310" text-anchor="middle">{number:,}</text>'
+            )
+            behind = x(number) + 40
     for what, runs in found.items():
         points = [(x(run.number), y(run.cold_s)) for run in runs]
         line = " ".join(f"{left:.1f},{top:.1f}" for left, top in points)

@@ -166,7 +166,7 @@ def table_of_jobs(jobs: Sequence[tuple[int, ...]], repeats: int) -> str:
         with tempfile.TemporaryDirectory() as folder:
             paths = write_job(Path(folder) / "job", ranks, megabytes * 1_000_000)
             text_mb = sum(path.stat().st_size for path in paths) / 1e6
-            kept = paths[0].parent / FOLDER
+            cached = paths[0].parent / FOLDER
             export = ["export", *map(str, paths), "-o", f"{folder}/out.json", "--force"]
             ways = {
                 "`analyze --jobs 1`": ["analyze", "--jobs", "1", *map(str, paths)],
@@ -177,7 +177,7 @@ def table_of_jobs(jobs: Sequence[tuple[int, ...]], repeats: int) -> str:
             for _ in range(repeats):
                 for name, command in ways.items():
                     if command is not export:
-                        shutil.rmtree(kept, ignore_errors=True)
+                        shutil.rmtree(cached, ignore_errors=True)
                     found[name].append(run_command(command, Path(folder) / "cache"))
         for name, turns in found.items():
             cpu, wall, peak_mb = map(statistics.median, zip(*turns, strict=True))
