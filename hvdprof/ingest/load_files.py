@@ -7,7 +7,6 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
@@ -171,21 +170,25 @@ def _add_file(
     return entry
 
 
-_READERS = {
-    Kind.RAS: ("nccl.ras_json", "read_ras_json"),
-    Kind.COMMS: ("logs.deepspeed.deepspeed_json", "read_comms_json"),
-    Kind.STACKS: ("logs.process_stacks", "read_stack_json"),
-    Kind.NSYS: ("nsys.export_tables", "read_nsys_export"),
-}
-"""Module and function by kind, of files that are read one by one."""
-
-
 def _reader_of(kind: Kind) -> Read | None:
-    if kind not in _READERS:
-        return None
-    module, name = _READERS[kind]
-    reader: Read = getattr(import_module(f"hvdprof.ingest.{module}"), name)
-    return reader
+    """The reader of a kind of files that are read one by one."""
+    if kind == Kind.RAS:
+        from hvdprof.ingest.nccl.ras_json import read_ras_json
+
+        return read_ras_json
+    if kind == Kind.COMMS:
+        from hvdprof.ingest.logs.deepspeed.deepspeed_json import read_comms_json
+
+        return read_comms_json
+    if kind == Kind.STACKS:
+        from hvdprof.ingest.logs.process_stacks import read_stack_json
+
+        return read_stack_json
+    if kind == Kind.NSYS:
+        from hvdprof.ingest.nsys.export_tables import read_nsys_export
+
+        return read_nsys_export
+    return None
 
 
 def _add_printed(entry: FileEntry, builder: RunBuilder, within: Callable[[int, int], None]) -> None:

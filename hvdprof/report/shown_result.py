@@ -4,8 +4,7 @@ Tested by tests/api/test_analysis.py.
 """
 
 import dataclasses
-import importlib
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hvdprof.model.results.comparison import Comparison
 from hvdprof.model.results.forecast import Forecast, ThroughputForecast
@@ -20,13 +19,9 @@ class _Shown:
     """A result that shows itself: as its page in a notebook, as its verdict elsewhere."""
 
     __slots__ = ()
-    _ANSWER: ClassVar[tuple[str, str]]
-    """The module in ``report`` and its function that make the answer."""
 
     def _answer(self) -> "Answer":
-        module, name = self._ANSWER
-        answer: Answer = getattr(importlib.import_module(f"hvdprof.report.{module}"), name)(self)
-        return answer
+        raise NotImplementedError
 
     def _page(self) -> "Page":
         return self._answer().page()
@@ -52,22 +47,38 @@ class _Shown:
 class _ShownComparison(_Shown, Comparison):
     __slots__ = ()
     __str__, __repr__ = Comparison.__str__, Comparison.__repr__
-    _ANSWER = "comparison.comparison_formats", "comparison_answer"
+
+    def _answer(self) -> "Answer":
+        from hvdprof.report.comparison.comparison_formats import comparison_answer
+
+        return comparison_answer(self)
 
 
 class _ShownForecast(_Shown, Forecast):
     __slots__ = ()
-    _ANSWER = "answers.forecast", "forecast_answer"
+
+    def _answer(self) -> "Answer":
+        from hvdprof.report.answers.forecast import forecast_answer
+
+        return forecast_answer(self)
 
 
 class _ShownThroughputForecast(_Shown, ThroughputForecast):
     __slots__ = ()
-    _ANSWER = "answers.throughput_forecast", "throughput_forecast_answer"
+
+    def _answer(self) -> "Answer":
+        from hvdprof.report.answers.throughput_forecast import throughput_forecast_answer
+
+        return throughput_forecast_answer(self)
 
 
 class _ShownTuning(_Shown, Tuning):
     __slots__ = ()
-    _ANSWER = "answers.tuning", "tuning_answer"
+
+    def _answer(self) -> "Answer":
+        from hvdprof.report.answers.tuning import tuning_answer
+
+        return tuning_answer(self)
 
 
 R = TypeVar("R", Comparison, Forecast, ThroughputForecast, Tuning)
