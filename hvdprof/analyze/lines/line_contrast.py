@@ -154,16 +154,17 @@ def on_every_rank(lines: pd.DataFrame, own: Samples, members: Iterable[int]) -> 
     """Those of some lines that each rank has, with the numbers of the rank that has least of them.
 
     ``excess_ns`` with its ends is the time per step on that rank, ns, and ``share`` its share of
-    the samples there. Each rank has five samples of the line at least.
+    the samples there. Each rank has five samples of the line at least. Where times are not known
+    they are NaN, and the rank is that with the least share.
 
     Args:
         lines: Lines of ``own``.
-        own: The samples of all ranks, each with as many steps.
+        own: The samples of all ranks, each with as many steps; its times may be NaN.
         members: The ranks, also those without a sample in ``own``.
     """
     if lines.empty:
         return lines.assign(share=NAN)
-    ranks = own.whole.groupby("rank")[["samples", "time_ns"]].sum()
+    ranks = own.whole.groupby("rank")[["samples", "time_ns"]].sum(min_count=1)
     ranks = ranks.reindex(sorted(members), fill_value=0)
     counts = own.lines.pivot_table("samples", LINE, "rank", aggfunc="sum", fill_value=0)
     counts = counts.reindex(columns=ranks.index, fill_value=0)
@@ -171,7 +172,7 @@ def on_every_rank(lines: pd.DataFrame, own: Samples, members: Iterable[int]) -> 
     num = np.maximum(ranks["samples"].to_numpy(dtype=np.float64), 1.0)
     shares = counts.to_numpy(dtype=np.float64) / num
     per_step = ranks["time_ns"].to_numpy() * len(ranks) / max(own.steps, 1.0)
-    least = (shares * per_step).argmin(axis=1)
+    least = (shares * (1.0 if np.isnan(per_step).any() else per_step)).argmin(axis=1)
     share = np.take_along_axis(shares, least[:, None], axis=1)[:, 0]
     times = times_of_lines(share * num[least], num[least], per_step[least])
     found = lines.assign(share=share, **dict(zip(_EXCESS, times, strict=True)))

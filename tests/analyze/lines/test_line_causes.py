@@ -177,6 +177,19 @@ def test_what_workers_do_explains_input_of_all_ranks(tmp_path):
         [9, "worker", "alone"],
     ]
     assert rows["share"].tolist() == pytest.approx([0.7, 0.3])
+    # What the samples of workers stand for is not time of a step.
+    assert rows["excess_ns"].isna().all()
+
+
+def test_the_share_of_a_worker_line_is_that_of_the_rank_with_least_of_it(tmp_path):
+    parts = typical_parts(60.0, 2.0)
+    parts["data"] = 40.0
+    segment = SegmentSpec(parts_ms=parts, num_steps=60)
+    run = load_run(write_run(tmp_path, [PassSpec(size=2, segments=[segment])]))
+    read, crop = ("/home/user/data.py", 8, "read"), ("/home/user/data.py", 9, "crop")
+    workers = {0: [(read, "", 80), (crop, "", 20)], 1: [(read, "", 60), (crop, "", 40)]}
+    rows = analyze_run(with_samples(run, workers=workers)).line_causes
+    assert dict(zip(rows["line"], rows["share"], strict=True)) == pytest.approx({8: 0.6, 9: 0.2})
 
 
 def test_a_line_of_one_rank_explains_nothing_of_all_ranks(tmp_path):
