@@ -130,7 +130,7 @@ def run(job: Job, folder: Path) -> Judged:
             *(sys.executable, "-m", "hvdprof", "run", "--np", "2", "-q", "-o", str(place / "run")),
             *(("--launcher", "torchrun") if job.engine == "ddp" else ()),
             *("--no-trace", "--no-net", "--", sys.executable),
-            *(str(ROOT / "benchmarks/scripts/machine_job.py"), "--seed", str(job.seed)),
+            *(str(ROOT / "benchmarks/machine_job.py"), "--seed", str(job.seed)),
             *("--num-steps", str(job.num_steps)),
             *(("--clean",) if job.is_clean else ()),
         ]

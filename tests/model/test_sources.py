@@ -8,7 +8,7 @@ from hvdprof.ingest.rates.formats import OTHER, RATE_FORMATS
 from hvdprof.ingest.recognise import Kind
 from hvdprof.model.sources import RATES, SOURCES, source_of
 
-NO_FORMAT = (Kind.RUN, Kind.TEXT, Kind.ARCHIVE, Kind.FOREIGN)
+NO_FORMAT = (Kind.RUN, Kind.TEXT, Kind.ARCHIVE, Kind.FOREIGN, Kind.SAMPLES)
 OF_FILES = [str(kind) for kind in Kind if kind not in NO_FORMAT]
 OF_TEXT = [str(vars(part)["KIND"]) for part in PARTS if part is not PrintedRates]
 OF_RATES = [f"{one.tool} output" for one in RATE_FORMATS if one.tool != OTHER]

@@ -79,10 +79,17 @@ def rank_bars(analysis: RunAnalysis, cell: FrameRow) -> RankBars | None:
 
 
 def _mean_parts(analysis: RunAnalysis, model: str, num_ranks: int, engine: str) -> pd.DataFrame:
-    """Mean time of each part [rank, part], ns; timed launches before traced ones."""
+    """Mean time of each part [rank, part], ns; timed launches before traced ones.
+
+    The whole is the step time of SCALING, as in the waterfall: means of logarithms over launches.
+    """
     rows = _of_cell(analysis, BREAKDOWN.name, model, num_ranks, engine)
     rows = rows.assign(part=rows["part"].astype(str))
-    return pd.pivot_table(rows, values="time_ns", index="rank", columns="part", aggfunc="mean")
+    means = pd.pivot_table(rows, values="time_ns", index="rank", columns="part", aggfunc="mean")
+    cells = of_base_cell(analysis.scaling, model, num_ranks, engine)
+    whole_ns = float((cells["batch_size"] * cells["np"] / cells["samples_per_s"]).mean()) * 1e9
+    mean_ns = float(means.sum(axis=1).mean())
+    return means * (whole_ns / mean_ns) if whole_ns > 0 and mean_ns > 0 else means
 
 
 def _of_cell(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hvdprof import units
 from hvdprof.api import analyze_run, load_run
 from hvdprof.report.screen.rank_bars import MOST_BARS, _shown, rank_bars
 from hvdprof.report.screen.rank_phases import rank_phases
@@ -36,6 +37,15 @@ def test_the_baseline_is_the_first_bar_and_the_longest_is_full(measured):
     widths = [sum(one.share for one in bar.segments) for bar in bars]
     assert max(widths) == pytest.approx(1.0, abs=0.01)
     assert widths[0] < widths[1]
+
+
+def test_the_baseline_has_the_step_time_of_the_waterfall(measured):
+    cell = verdict_cell(measured)
+    (base,) = measured.scaling[
+        (measured.scaling["engine"] == "torch") & (measured.scaling["model"] == cell["model"])
+    ].to_dict("records")
+    step_ns = base["batch_size"] * base["np"] / base["samples_per_s"] * 1e9
+    assert rank_bars(measured, cell).bars[0].step == units.milliseconds(step_ns)
 
 
 def test_of_many_ranks_the_slowest_the_median_and_the_fastest_are_shown():
