@@ -1,8 +1,8 @@
 """Whether cores, a CPU limit or the clock of a GPU explain a rank that is named, or a slowdown.
 
 The test is that of ``analyze`` for a straggler: its rank is worse than every other one in more of
-the same windows than equal ranks are by chance, by a size that matters, and that explains half of
-the delay. For a slowdown of all ranks, the windows of each rank are held against the median of
+the same windows than equal ranks are by chance in any of the looks, by a size that matters, and
+that explains half of the delay. For a slowdown of all ranks, the windows of each rank are held against the median of
 those before.
 """
 
@@ -148,7 +148,10 @@ def _between(own: Sequence[tuple[float, float, float]], edges: Sequence[float]) 
 def _compared(
     measure: str, own: Sequence[float], others: Sequence[Sequence[float]], likely: float, tests: int
 ) -> _Difference:
-    """Own means of windows against the worst of the others; ``likely`` that one is worse."""
+    """Own means of windows against the worst of the others; ``likely`` that one is worse.
+
+    The chance is that of any of the looks so far, one with each window.
+    """
     worst = [max(values) for values in zip(*others, strict=True)]
     worse = sum(value > bound for value, bound in zip(own, worst, strict=True))
     tail = math.fsum(
@@ -156,7 +159,7 @@ def _compared(
         for one in range(worse, len(own) + 1)
     )
     mean = statistics.fmean(statistics.fmean(values) for values in others)
-    chance = min(2 * tests * tail, 1.0)
+    chance = min(2 * tests * len(own) * tail, 1.0)
     return _Difference(measure, statistics.fmean(own), mean, worse, len(own), chance)
 
 
