@@ -28,7 +28,7 @@ from hvdprof.model.cell_key import (
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Sentence, Verdict, VerdictParts
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Mode, Status
-from hvdprof.rundir.plan import TORCH_ENGINE
+from hvdprof.rundir.plan import TF_ENGINES, TORCH_ENGINE
 
 OF_CROWDED_CELLS = (STRAGGLER, PAUSE, INPUT_BOUND)
 """Terms that ranks which share cores do not lengthen by themselves."""
@@ -180,6 +180,8 @@ def _scaling_verdict(
         rest = "No loss: the whole 95 % CI is above 100 %."
     elif cell["efficiency_high"] >= 1:
         rest = "The 95 % CI includes 100 %: no certain loss."
+    elif cell["engine"] in TF_ENGINES:
+        rest = "Its causes are not seen: the strategy communicates within its compiled step."
     return _verdict(_said(lead, number, of_baseline or Sentence(rest, rest)), cell, lead=lead)
 
 

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,19 @@ def test_no_cause_where_nothing_may_be_lost(tmp_path: Path) -> None:
 def test_no_cause_is_named_without_a_dominant_part(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, sweep({0: 10, 2: 10.5})).verdict
     assert verdict.sentence.endswith("torch np=1. No single loss stands out.")
+    assert verdict.biggest_loss == ""
+
+
+@pytest.mark.heavy
+def test_of_a_strategy_the_causes_are_said_to_be_unseen(tmp_path: Path) -> None:
+    passes = sweep({1: 10, 2: 100})
+    for one in passes:
+        (segment,) = one.segments
+        one.segments = [replace(segment, engine="tf-multiworker", seen_inside=False)]
+    verdict = analysis_of(tmp_path, passes).verdict
+    assert verdict.sentence.endswith(
+        "Its causes are not seen: the strategy communicates within its compiled step."
+    )
     assert verdict.biggest_loss == ""
 
 
