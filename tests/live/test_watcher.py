@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -260,6 +261,32 @@ def test_the_work_of_512_ranks_is_a_line_parsed_once_and_a_file_opened_once_a_lo
     watcher.look()
     assert max((opened - before).values()) == 1
     assert watcher.look().snapshot.num_ranks == 512
+
+
+@pytest.mark.slow
+def test_a_job_of_10_000_windows_is_followed_in_bounded_memory(tmp_path, clock):
+    job = LiveJob(tmp_path, 2, _slow(9_000, 9_200))
+    watcher, events, held = _watcher(job, clock), [], {}
+    tracemalloc.start()
+    for at in range(50, 10_001, 50):
+        job.record(50)
+        clock.now_s += 50
+        events += watcher.look().events
+        # Before the event, with which modules are imported.
+        if at in (2_000, 8_900):
+            held[at], _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    named, over = events
+    assert (named.kind, named.state, named.ranks, over.state) == (
+        *(EventKind.STRAGGLER, BEGUN, (1,)),
+        OVER,
+    )
+    assert named.step == pytest.approx(9_000 * 32, abs=64)
+    # The dictionary of interned strings may double; 13,800 windows as they are read are 20 MB.
+    assert held[8_900] - held[2_000] < 3_000_000
+    again = _watcher(job, clock).look()
+    assert (list(again.events), again.snapshot.num_ranks) == ([], 2)
+    assert len(_lines(job)) == 2
 
 
 def test_a_recording_that_is_fetched_whole_in_place_of_its_copy_is_read_on(tmp_path, clock):
