@@ -17,6 +17,7 @@ from hvdprof.collect.devices.host_source import HostSource
 from hvdprof.collect.devices.input_source import BATCH_WAITS
 from hvdprof.collect.devices.nvml import NvmlError, NvmlGpu
 from hvdprof.collect.devices.process_source import ProcessSource
+from hvdprof.collect.devices.rocm_gpu import RocmGpu, is_rocm
 from hvdprof.collect.devices.sample_window import (
     LONGEST_NS,
     LONGEST_WATCHED_NS,
@@ -56,7 +57,8 @@ def sample_machine(
         gpu = TorchDevice(device)
         sources: list[Source] = [ProcessSource(), BATCH_WAITS]
         if device.startswith("cuda"):
-            sources += [TorchMemory(gpu), GpuSource(gpu)]
+            own = RocmGpu(gpu, print_problem) if is_rocm() else GpuSource(gpu)
+            sources += [TorchMemory(gpu), own]
         if os.environ.get(FLOPS) == "1":
             recorder.count_flops(counter := StepFlops(gpu, recorder.report_problem))
             sources.append(counter)

@@ -2,8 +2,8 @@
 
 The test is that of ``analyze`` for a straggler: its rank is worse than every other one in more of
 the same windows than equal ranks are by chance in any of the looks, by a size that matters, and
-that explains half of the delay. For a slowdown of all ranks, the windows of each rank are held against the median of
-those before.
+that explains half of the delay. For a slowdown of all ranks, the windows of each rank are held
+against the median of those before.
 """
 
 import math

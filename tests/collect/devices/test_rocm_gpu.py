@@ -1,0 +1,68 @@
+"""What torch gives of a GPU of AMD, by a stand-in for torch: no such GPU was there."""
+
+import sys
+import types
+from typing import Any
+
+import pytest
+
+from hvdprof.collect.devices.rocm_gpu import RocmGpu, is_rocm
+from hvdprof.collect.devices.torch_device import TorchDevice
+
+
+def _torch(**functions: Any) -> types.SimpleNamespace:
+    known = {
+        "is_initialized": lambda: True,
+        "get_device_name": lambda number: f"AMD Instinct MI300X, {number}",
+        "clock_rate": lambda number: 2100,
+        "power_draw": lambda number: 550,
+        "temperature": lambda number: 61,
+        "utilization": lambda number: 98,
+        "device_memory_used": lambda number: 7 << 30,
+    }
+    version = types.SimpleNamespace(hip="6.4")
+    return types.SimpleNamespace(cuda=types.SimpleNamespace(**known | functions), version=version)
+
+
+def test_values_have_the_units_of_the_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", _torch())
+    gpu = RocmGpu(TorchDevice("cuda:1"), pytest.fail)
+
+    assert is_rocm()
+    assert gpu.read() == {
+        "sm_clock": 2.1e9,
+        "power": 550.0,
+        "temperature": 61.0,
+        "utilisation": pytest.approx(0.98),
+        "memory_used": float(7 << 30),
+    }
+    assert (gpu.scope, gpu.device) == ("device", "AMD Instinct MI300X, 1")
+
+
+def test_what_cannot_be_read_is_said_once_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(number: int) -> int:
+        raise ModuleNotFoundError("amdsmi does not seem to be installed")
+
+    # torch gives 0 for a clock that amdsmi does not know, and amdsmi N/A for a temperature.
+    torch = _torch(utilization=refused, clock_rate=lambda _: 0, temperature=lambda _: "N/A")
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    said: list[str] = []
+    gpu = RocmGpu(TorchDevice("cuda:0"), said.append)
+
+    first, second = gpu.read(), gpu.read()
+    assert first == second == {"power": 550.0, "memory_used": float(7 << 30)}
+    assert said == [
+        "utilisation of the GPU is not sampled: ModuleNotFoundError: amdsmi does not seem to be "
+        "installed"
+    ]
+
+
+def test_before_torch_computes_and_without_rocm_nothing_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", _torch(is_initialized=lambda: False))
+    assert RocmGpu(TorchDevice("cuda:0"), pytest.fail).read() == {}
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(version=None))
+    assert not is_rocm()
+    monkeypatch.delitem(sys.modules, "torch")
+    assert not is_rocm()
