@@ -232,4 +232,6 @@ def _waiting(facts: InputFacts) -> str:
 def _cores(facts: InputFacts) -> str:
     if math.isnan(facts.idle_cores):
         return ""
+    if facts.idle_cores < 0.05:
+        return f"None of {units.counted(facts.cores, 'core')} is idle."
     return f"{facts.idle_cores:.1f} of {facts.cores} cores are idle."

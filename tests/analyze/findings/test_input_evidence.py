@@ -115,6 +115,8 @@ def test_without_idle_cores_more_workers_do_not_help(
     assert "no core is idle" in seen.advice.fix
     assert "num_workers" not in seen.advice.text
     assert "only where loading waits" in seen.advice.text
+    full = found(monkeypatch, workers=workers, busy=0.95, busy_cores=8.0)
+    assert full.sentence.endswith(" None of 8 cores is idle.")
 
 
 def test_idle_workers_are_not_what_the_ranks_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
