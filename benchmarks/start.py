@@ -15,7 +15,13 @@ from pathlib import Path
 from benchmarks.page_section import write_section
 
 UNIT = "`import pandas`"
+COMPLETION = "completion of `hvdprof run --lau`"
 _HVDPROF = ("-m", "hvdprof")
+_COMPLETING = {
+    "_HVDPROF_COMPLETE": "complete_bash",
+    "COMP_WORDS": "hvdprof run --lau",
+    "COMP_CWORD": "2",
+}
 
 
 def main() -> None:
@@ -38,6 +44,7 @@ def starts(run: Path) -> dict[str, tuple[str, ...]]:
         "`hvdprof --version`": (*_HVDPROF, "--version"),
         "`hvdprof --help`": (*_HVDPROF, "--help"),
         "`hvdprof analyze --help`": (*_HVDPROF, "analyze", "--help"),
+        COMPLETION: (*_HVDPROF,),
         "`import hvdprof.api`": ("-c", "import hvdprof.api"),
         "`hvdprof analyze RUN`": (*_HVDPROF, "analyze", str(run)),
     }
@@ -48,14 +55,14 @@ def measured(of: Mapping[str, Sequence[str]], repeats: int) -> dict[str, list[fl
     found: dict[str, list[float]] = {name: [] for name in of}
     for turn in range(repeats + 1):
         for name, arguments in of.items():
-            seconds = seconds_of(arguments)
+            seconds = seconds_of(arguments, _COMPLETING if name == COMPLETION else {})
             if turn:
                 found[name].append(seconds)
     return found
 
 
-def seconds_of(arguments: Sequence[str]) -> float:
-    """CPU seconds of Python with some arguments.
+def seconds_of(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> float:
+    """CPU seconds of Python with some arguments, and further variables of its environment.
 
     Raises:
         RuntimeError: It failed.
@@ -64,6 +71,7 @@ def seconds_of(arguments: Sequence[str]) -> float:
         [sys.executable, *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env={**os.environ, **(variables or {})},
     ) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

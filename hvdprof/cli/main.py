@@ -4,6 +4,7 @@ import ast
 import gc
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import InspectLoader
@@ -47,7 +48,7 @@ def build_app(commands: Sequence[str] = COMMANDS, *, is_list: bool = False) -> t
         help="Timeline profiler and scaling-efficiency analyzer for Horovod.\n\n"
         "`hvdprof help COMMAND` shows the options of a command.",
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=True,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
     )
@@ -91,8 +92,11 @@ def main() -> NoReturn:
     try:
         try:
             arguments = _with_help(sys.argv[1:])
-            is_list = not set(COMMANDS).intersection(arguments)
-            build_app(_needed_commands(arguments), is_list=is_list)(arguments)
+            words = _completed_words() or arguments
+            is_list = not set(COMMANDS).intersection(words)
+            app = build_app(_needed_commands(words), is_list=is_list)
+            # The shell's variable for completion is named after it.
+            app(arguments, prog_name="hvdprof")
         except SystemExit as ended:
             code = ended.code
         sys.stdout.flush()
@@ -117,6 +121,14 @@ def main() -> NoReturn:
 def _with_help(arguments: list[str]) -> list[str]:
     """``help COMMAND`` as ``COMMAND --help``; other arguments as they are."""
     return [*arguments[1:2], "--help"] if arguments[:1] == ["help"] else arguments
+
+
+def _completed_words() -> list[str]:
+    """The words so far of the command line that a shell completes; empty where none does."""
+    if "_HVDPROF_COMPLETE" not in os.environ:
+        return []
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    return line.split()[1:]
 
 
 def _needed_commands(arguments: Sequence[str]) -> Sequence[str]:

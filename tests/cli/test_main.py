@@ -41,6 +41,24 @@ def test_a_list_of_commands_is_the_same_without_importing_them(capsys, monkeypat
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("hvdprof ana", ["analyze"]),
+        ("hvdprof --vers", ["--version"]),
+        ("hvdprof analyze --sec", ["--section"]),
+        ("hvdprof run --lau", ["--launcher"]),
+        ("hvdprof nothing --x", []),
+    ],
+)
+def test_a_shell_completes_commands_and_their_options(capsys, monkeypatch, line, completed):
+    monkeypatch.setenv("_HVDPROF_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    code, output = printed(capsys, monkeypatch)
+    assert (code, output.out.split()) == (0, completed)
+
+
 @pytest.mark.parametrize("words", [["help"], ["help", "sql"], ["help", "install-horovod"]])
 def test_help_is_a_command_too(capsys, monkeypatch, words):
     asked = printed(capsys, monkeypatch, *words)
