@@ -71,12 +71,14 @@ _HANDING_OVER = advice(
 class InputEvidence:
     """What was seen of the input: a sentence, and what follows from it; empty where nothing.
 
-    ``is_ready`` is true where what the ranks lacked was a core, and no batch.
+    ``is_ready`` is true where what the ranks lacked was a core, and no batch, ``has_none`` where no
+    worker loads for them.
     """
 
     sentence: str
     advice: Advice
     is_ready: bool = False
+    has_none: bool = False
 
 
 def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) -> InputEvidence:
@@ -94,12 +96,16 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
     without_core = facts.measure(names.CORE_WAIT)
     share = units.percent(without_core, 0)
     if facts.number == 0:
-        text = f"No worker process loads batches for {ranks_named(ranks) or 'the ranks'}."
+        who = ranks_named(ranks) or "the ranks"
+        text = f"No worker process loads batches for {who}."
         stages = _stages("Of its data phase,", facts.main_stages)
-        lacking = f"They had no core for {share} of the time in which they could run."
+        could = "it" if len(ranks) == 1 else "they"
+        lacking = (
+            f"{who.capitalize()} had no core for {share} of the time in which {could} could run."
+        )
         lacking = lacking if without_core >= HALF else ""
         text = sentences(text, stages, _waiting(facts), _cores(facts), lacking)
-        return InputEvidence(text, _more_workers(facts))
+        return InputEvidence(text, _more_workers(facts), has_none=True)
     if math.isnan(facts.busy):
         few = units.counted(facts.samples, "sample")
         unknown = f"What the workers do is unknown: {few} of them." if facts.samples else ""

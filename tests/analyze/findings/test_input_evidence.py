@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -9,11 +10,14 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.findings import input_facts
-from hvdprof.analyze.findings.advice import Advice
+from hvdprof.analyze.findings.advice import Advice, advice
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.input_evidence import InputEvidence, input_evidence
+from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.model.tables.line_tables import LINE_SAMPLES
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
+from tests.analyze.lines.test_line_causes import PLANTED, planted_in, slow_rank
+from tests.builders.sampled_lines import with_samples
 
 LAUNCH = {"pass_id": "p", "segment": "s"}
 
@@ -311,3 +315,21 @@ def test_the_rank_without_batches_is_not_hidden_by_the_others(
 
     assert seen({}).is_ready
     assert not seen(slow).is_ready
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("has_none", "fix"), [(True, "look at transforms.py:41"), (False, "add workers")]
+)
+def test_a_straggler_that_loads_as_the_others_do_gets_its_line_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_none: bool, fix: str
+) -> None:
+    stages = InputEvidence("Seen.", advice("add workers"), has_none=has_none)
+    rules = "hvdprof.analyze.findings.run_rules.named_cause_rules"
+    monkeypatch.setattr(f"{rules}.input_evidence", lambda *_: stages)
+    run = with_samples(slow_rank(tmp_path, 30.0), PLANTED, planted_in("data", 30.0))
+    found = analyze_run(run).findings
+    (straggler,) = found[found["id"] == "persistent-straggler"].to_dict("records")
+    assert straggler["fix"] == fix
+    assert "Add workers." in straggler["action"]
+    assert "Look at transforms.py:41" in straggler["action"]

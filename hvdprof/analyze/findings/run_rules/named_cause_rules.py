@@ -66,13 +66,14 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         stages = InputEvidence("", Advice())
         if cause.row["phase"] == "data":
             stages = input_evidence(evidence, cause.cell, ranks_of(cause.row))
+        # The other ranks load without workers as well, and in time: what differs is the line.
+        first = (lines.fix, stages.advice) if stages.has_none else (stages.advice, lines.fix)
         # A line that takes longer because its core or its clock does is not what to change.
         action = (
             machine.fix
             if machine.fix.text
             else in_turn(
-                stages.advice,
-                lines.fix,
+                *first,
                 uneven.fix if uneven else Advice(),
                 mark_data(evidence.run) if loads_slowly else Advice(),
                 Advice()
