@@ -36,7 +36,7 @@ def test_a_term_shows_its_definition_on_focus_and_links_to_its_entry(opened, wid
     watched.resize(width, dark=False)
     page = watched.page
     show(watched, f"{address}{ranks.PATH}?run=run")
-    link = page.get_by_role("link", name="Exposed communication", exact=True).first
+    link = page.get_by_role("link", name="exposed communication", exact=True).first
     link.focus()
     page.wait_for_selector("[role=tooltip]")
     assert page.inner_text("[role=tooltip]") == exposed.definition
