@@ -75,7 +75,7 @@ def test_the_drawer_is_opened_by_key_and_by_term_and_searched(opened):
     wait_until(page, f"({SHOWN_TERMS})().length === {len(GLOSSARY)}")
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="hidden")
-    page.get_by_role("link", name="Exposed communication", exact=True).first.click()
+    page.get_by_role("link", name="exposed communication", exact=True).first.click()
     wait_until(page, IN_SIGHT, arg=term("exposed communication").anchor)
     # The page below stays where it is.
     assert page.url == before
