@@ -71,7 +71,7 @@ test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an en
 test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowest versions that pyproject.toml allows.
 	$(LOWEST_VENV)/bin/python -m pytest $(PURE) -W ignore::DeprecationWarning $(ARGS)
 
-# Tests that wait for deadlines: six at a time. Real ranks and browsers: two files at a time on any
+# Tests that wait for deadlines: six at a time. Real ranks and browsers: three files at a time on any
 # machine, the longest first (tests/conftest.py). What measures time runs alone.
 test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 38 minutes on two cores: the light ones with coverage, the rest, and alone what measures time.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
@@ -82,7 +82,7 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 38 minutes on two core
 	$(BIN)/python -m pytest $(PURE) -m "$(LIGHT)" $(COV) || failed=1; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch or heavy) and not (waits or $(REAL) or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 6 --dist worksteal -m "waits and not ($(ALONE))" || failed=1; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not (waits or $(ALONE))" || failed=1; \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not (waits or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
 	exit $$failed
 
