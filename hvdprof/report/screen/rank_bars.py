@@ -87,7 +87,9 @@ def _mean_parts(analysis: RunAnalysis, model: str, num_ranks: int, engine: str) 
     rows = rows.assign(part=rows["part"].astype(str))
     means = pd.pivot_table(rows, values="time_ns", index="rank", columns="part", aggfunc="mean")
     cells = of_base_cell(analysis.scaling, model, num_ranks, engine)
-    whole_ns = float((cells["batch_size"] * cells["np"] / cells["samples_per_s"]).mean()) * 1e9
+    # Foreign traces may not state it: then it is missing.
+    batch = cells["batch_size"].astype("float64")
+    whole_ns = float((batch * cells["np"] / cells["samples_per_s"]).mean()) * 1e9
     mean_ns = float(means.sum(axis=1).mean())
     return means * (whole_ns / mean_ns) if whole_ns > 0 and mean_ns > 0 else means
 
