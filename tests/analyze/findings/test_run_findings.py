@@ -1,5 +1,6 @@
 """Every rule has a case that triggers it and one that must not."""
 
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -879,6 +880,16 @@ def test_many_small_collectives_of_a_run_are_one_finding():
     )
     evidence_of_three = small_collectives(launches=("s", "t", "u"))["evidence"]
     assert evidence_of_three.endswith("The same holds for 2 other launches.")
+
+
+@pytest.mark.parametrize(
+    ("executing_share", "is_cycle"), [(math.nan, False), (0.1, False), (0.7, True)]
+)
+def test_a_wait_of_many_cycles_is_not_for_the_cycle(executing_share, is_cycle):
+    # 9.3 ms in a step of 19 ms: cycles of 1 ms explain a few of them, and what executes is none.
+    exposed = term("exposed-transfer", 0.3, executing_share=executing_share)
+    given = evidence([exposed, ("scaling", steps_of(19e6))])
+    assert ("cycle-bound" in ids(given)) == is_cycle
 
 
 @pytest.mark.heavy

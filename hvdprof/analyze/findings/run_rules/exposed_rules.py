@@ -41,6 +41,12 @@ from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 CYCLES_OF_A_SHORT_STEP = 20
 """In a step of more cycles of Horovod, the wait for one is below 5 % of the step."""
 
+CYCLES_OF_A_WAIT = 4
+"""What ranks wait beyond execution from the last arrival on is rarely more of them.
+
+A tensor is submitted in one and answered in the next. A longer wait has another cause.
+"""
+
 LARGE_COPIES = 0.05
 """Share of exposed transfer from which copies into and out of the fusion buffer are named."""
 
@@ -136,7 +142,10 @@ def _waits_for_horovod(
     evidence: Evidence, term: CostlyCause, setting: CellSetting
 ) -> Likely | None:
     cycle_ns = cycle_ms(evidence) * 1e6
-    if step_ns(term.cell) <= CYCLES_OF_A_SHORT_STEP * cycle_ns:
+    executing = float(term.row["executing_share"])
+    waits_ns = float(term.row["time_ns"]) * (1 - (0.0 if math.isnan(executing) else executing))
+    is_short = step_ns(term.cell) <= CYCLES_OF_A_SHORT_STEP * cycle_ns
+    if is_short and waits_ns <= CYCLES_OF_A_WAIT * cycle_ns:
         return Likely(
             "cycle-bound",
             "waiting for Horovod's cycle",
