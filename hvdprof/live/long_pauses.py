@@ -95,9 +95,11 @@ class Checkpoints:
         self._usual: dict[tuple[int, str], UsualLength] = {}
         self._next_s = 0.0
 
-    def look(self, feeds: Mapping[int, RankFeed], now_s: float) -> Iterator[Change]:
-        """The events of checkpoints that were long and are over."""
-        if now_s < self._next_s:
+    def look(
+        self, feeds: Mapping[int, RankFeed], now_s: float, *, is_over: bool
+    ) -> Iterator[Change]:
+        """The events of checkpoints that were long and are over, as all are where the job is."""
+        if now_s < self._next_s and not is_over:
             return
         self._next_s = now_s + _LOOK_S
         for rank, feed in feeds.items():
@@ -109,7 +111,7 @@ class Checkpoints:
                 if b'"call"' in text[:40] and (saving := _saving(text, now_s)) is not None:
                     yield from self._take(feed, saving)
             saving = self._open.get(rank)
-            if saving is not None and now_s - saving.seen_s >= _REST_S:
+            if saving is not None and (is_over or now_s - saving.seen_s >= _REST_S):
                 yield from self._over(feed, self._open.pop(rank))
 
     def _take(self, feed: RankFeed, call: _Saving) -> Iterator[Change]:

@@ -145,8 +145,9 @@ class _Launch:
                 changes += self._state.take(window)
                 changes += self._evaluations.take(window)
                 changes += self._machine.take(window)
-        changes += self._checkpoints.look(self._feeds, now_s)
-        if self._is_first and (is_over or self.has_ended):
+        is_over |= self.has_ended
+        changes += self._checkpoints.look(self._feeds, now_s, is_over=is_over)
+        if self._is_first and is_over:
             # No watcher has followed that job while it ran: its run must not say so.
             self._events.keeps = False
         self._is_first = False
@@ -161,7 +162,7 @@ class _Launch:
                 changes.append(change)
         changes += self._stalls.look()
         found = [self._taken(change, now_s, wall_s) for change in changes]
-        answers = self.on_demand.answers(now_s, wall_s, is_over=is_over or self.has_ended)
+        answers = self.on_demand.answers(now_s, wall_s, is_over=is_over)
         found += map(self._events.follow, chain(answers, self._machine.explained(wall_s)))
         return [event for event in found if event is not None]
 

@@ -131,6 +131,19 @@ def test_the_last_checkpoint_waits_until_it_is_whole(tmp_path):
     assert len(_looks(tmp_path / "long", *saved, now=(0.0, 16.0))) == 1
 
 
+def test_what_is_written_just_before_the_end_of_the_job_is_an_event(tmp_path):
+    job = LiveJob(tmp_path, 1)
+    path, clock = tmp_path / "lines-0.jsonl", iter((0.0, 1.0, 2.0))
+    watcher = Watcher(tmp_path, lambda: next(clock), lambda: WALL_NS / 1e9 + 1e6)
+    assert watcher.look().events == []
+    saved = [_call(100 * number, length, number) for number, length in enumerate((4, 4, 4, 16))]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in saved))
+    # Looks are seconds apart, and the last checkpoint may not be whole.
+    assert watcher.look().events == []
+    job.end()
+    assert [event.kind for event in watcher.look().events] == [EventKind.CHECKPOINT]
+
+
 def test_a_usual_checkpoint_below_a_second_has_its_milliseconds(tmp_path):
     saved = [
         _call(100 * number, length, number) for number, length in enumerate((0.09,) * 3 + (2, 1))
