@@ -141,7 +141,7 @@ if TYPE_CHECKING:
         watch,
         watching as watching,
     )
-    from hvdprof.api.tuning import (
+    from hvdprof.api.tuning.measured_tuning import (
         RacePlan as RacePlan,
         TuningMeasurement as TuningMeasurement,
         TuningProgress as TuningProgress,
@@ -258,7 +258,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "selftest": ("CaseResult", "Selftest", "SelftestMeasurement"),
     "tables": ("Tables", "load_tables"),
-    "tuning": ("RacePlan", "TuningMeasurement", "TuningProgress", "load_tuning"),
+    "tuning.measured_tuning": ("RacePlan", "TuningMeasurement", "TuningProgress", "load_tuning"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -29,7 +29,7 @@ from hvdprof.errors import HvdprofError
 from hvdprof.report.format_names import TuningFormat
 
 if TYPE_CHECKING:
-    from hvdprof.api.tuning import Candidate, Choice, RaceStanding, RunAnalysis
+    from hvdprof.api.tuning.measured_tuning import Candidate, Choice, RaceStanding, RunAnalysis
 
 
 @takes(TuneOptions)

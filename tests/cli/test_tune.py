@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hvdprof import api
-from hvdprof.api.tuning_folder import write_tuning
+from hvdprof.api.tuning.tuning_folder import write_tuning
 from hvdprof.cli.main import build_app
 from hvdprof.errors import InterruptedRunError, StorageError, UnreadableInputError, UsageError
 from tests.builders.finished_tuning import nothing_to_gain, tuning

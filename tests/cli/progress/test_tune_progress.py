@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from hvdprof.analyze.tune.racing import RaceStanding
 from hvdprof.api import RacePlan
-from hvdprof.api.tuning_candidates import Choice
+from hvdprof.api.tuning.candidates import Choice
 from hvdprof.cli.tune import announce_tuning, tuning_progress
 from hvdprof.model.results.tuning import Candidate, Estimate, TrialOutcome
 

@@ -10,7 +10,7 @@ import numpy as np
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import TuneOptions
 from hvdprof.api.runs import analyze_run, load_run
-from hvdprof.api.tuning_candidates import Choice, untried
+from hvdprof.api.tuning.candidates import Choice, untried
 from hvdprof.errors import StorageError, SweepIncompleteError, UnreadableInputError, UsageError
 from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget
 from hvdprof.launch.run.script_command import torchrun_command

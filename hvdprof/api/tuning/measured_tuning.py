@@ -10,10 +10,13 @@ from hvdprof.analyze.tune.racing import RaceStanding as RaceStanding
 from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.options import TuneOptions
-from hvdprof.api.settings_by_turns import JobToTune
-from hvdprof.api.tuning_candidates import Choice as Choice
-from hvdprof.api.tuning_candidates import check_command, check_only, choose, job_of
-from hvdprof.api.tuning_folder import (
+from hvdprof.api.tuning.candidates import Choice as Choice
+from hvdprof.api.tuning.candidates import check_command, check_only, choose, job_of
+from hvdprof.api.tuning.race import RaceOfSettings
+from hvdprof.api.tuning.race import RacePlan as RacePlan
+from hvdprof.api.tuning.race import TuningProgress as TuningProgress
+from hvdprof.api.tuning.settings_by_turns import JobToTune
+from hvdprof.api.tuning.tuning_folder import (
     RaceBudget,
     check_folder,
     check_resumed,
@@ -22,10 +25,7 @@ from hvdprof.api.tuning_folder import (
     with_ranks_of_torchrun,
     write_tuning,
 )
-from hvdprof.api.tuning_folder import load_tuning as load_tuning
-from hvdprof.api.tuning_race import RaceOfSettings
-from hvdprof.api.tuning_race import RacePlan as RacePlan
-from hvdprof.api.tuning_race import TuningProgress as TuningProgress
+from hvdprof.api.tuning.tuning_folder import load_tuning as load_tuning
 from hvdprof.collect.host_facts import usable_cores
 from hvdprof.errors import HvdprofError, InterruptedRunError, StorageError, UsageError
 from hvdprof.launch.plan.preflight import AUTO, parse_duration

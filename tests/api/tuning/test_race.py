@@ -11,10 +11,10 @@ import pytest
 from hvdprof.analyze.tune import tuning_result
 from hvdprof.analyze.tune.finals import BEST, LaunchCount
 from hvdprof.analyze.tune.racing import PRESENT
-from hvdprof.api import tuning_race
-from hvdprof.api.settings_by_turns import failed_repeats, launch_count
-from hvdprof.api.tuning_candidates import Choice
-from hvdprof.api.tuning_race import RaceOfSettings, RacePlan
+from hvdprof.api.tuning import race as tuning_race
+from hvdprof.api.tuning.candidates import Choice
+from hvdprof.api.tuning.race import RaceOfSettings, RacePlan
+from hvdprof.api.tuning.settings_by_turns import failed_repeats, launch_count
 from hvdprof.errors import (
     InterruptedRunError,
     StorageError,

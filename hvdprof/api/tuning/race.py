@@ -6,8 +6,8 @@ from typing import Protocol
 
 from hvdprof.analyze.tune.finals import Finals, Raced, joined
 from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, RaceStanding
-from hvdprof.api.settings_by_turns import JobToTune, SettingsByTurns
-from hvdprof.api.tuning_candidates import Choice
+from hvdprof.api.tuning.candidates import Choice
+from hvdprof.api.tuning.settings_by_turns import JobToTune, SettingsByTurns
 from hvdprof.errors import HvdprofError, InterruptedRunError, SweepIncompleteError
 from hvdprof.launch.plan.time_budget import (
     LEAST_ROUNDS,

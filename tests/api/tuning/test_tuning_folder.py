@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import load_tuning
-from hvdprof.api.tuning_candidates import Choice
-from hvdprof.api.tuning_folder import (
+from hvdprof.api.tuning.candidates import Choice
+from hvdprof.api.tuning.tuning_folder import (
     RaceBudget,
     check_folder,
     check_resumed,

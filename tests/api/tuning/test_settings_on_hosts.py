@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from hvdprof.analyze.tune.racing import PRESENT
-from hvdprof.api import settings_by_turns
-from hvdprof.api.settings_by_turns import JobToTune, SettingsByTurns
+from hvdprof.api.tuning import settings_by_turns
+from hvdprof.api.tuning.settings_by_turns import JobToTune, SettingsByTurns
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.model.results.tuning import Candidate

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from hvdprof.analyze.tune.finals import Raced
-from hvdprof.api import tuning
-from hvdprof.api.tuning_candidates import Choice
-from hvdprof.api.tuning_folder import RaceBudget
+from hvdprof.api.tuning import measured_tuning
+from hvdprof.api.tuning.candidates import Choice
+from hvdprof.api.tuning.tuning_folder import RaceBudget
 from hvdprof.errors import InterruptedRunError, StorageError
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget
@@ -39,7 +39,7 @@ def assert_same(found):
     assert without_nan(dataclasses.asdict(found)) == without_nan(expected)
 
 
-class Scripted(tuning.TuningMeasurement):
+class Scripted(measured_tuning.TuningMeasurement):
     """A tuning whose present setting is measured and whose race has ended."""
 
     def __init__(self, folder, failure=None, signals=()):
@@ -70,15 +70,15 @@ class Scripted(tuning.TuningMeasurement):
 @pytest.fixture(autouse=True)
 def chosen(monkeypatch):
     """One candidate for any job."""
-    monkeypatch.setattr(tuning, "job_of", lambda *_: None)
-    monkeypatch.setattr(tuning, "choose", lambda *_: Choice((CYCLE,), (), ()))
+    monkeypatch.setattr(measured_tuning, "job_of", lambda *_: None)
+    monkeypatch.setattr(measured_tuning, "choose", lambda *_: Choice((CYCLE,), (), ()))
 
 
 def fail_to_write(monkeypatch):
     def refuse(*_):
         raise StorageError(FULL)
 
-    monkeypatch.setattr(tuning, "write_tuning", refuse)
+    monkeypatch.setattr(measured_tuning, "write_tuning", refuse)
 
 
 def test_a_result_that_was_written_is_named_where_the_tuning_ended_early(tmp_path):
@@ -86,7 +86,7 @@ def test_a_result_that_was_written_is_named_where_the_tuning_ended_early(tmp_pat
     _, ended = Scripted(tmp_path, failure).measure()
     assert ended is failure
     assert ended.hint == f"The result so far: hvdprof tune {tmp_path}"
-    assert_same(tuning.load_tuning(tmp_path))
+    assert_same(measured_tuning.load_tuning(tmp_path))
 
 
 def test_no_file_is_named_where_none_could_be_written(tmp_path, monkeypatch):
@@ -109,7 +109,7 @@ def test_a_signal_while_the_result_is_written_does_not_lose_it(tmp_path):
     measurement = Scripted(tmp_path, signals=["result"])
     _, ended = measurement.measure()
     assert isinstance(ended, InterruptedRunError)
-    assert_same(tuning.load_tuning(tmp_path))
+    assert_same(measured_tuning.load_tuning(tmp_path))
 
 
 def test_a_signal_before_anything_is_tried_names_the_run_of_the_present_setting(tmp_path):
@@ -122,7 +122,7 @@ def test_a_signal_during_the_predictions_is_a_message(tmp_path, monkeypatch):
     def choose(*_):
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(tuning, "choose", choose)
+    monkeypatch.setattr(measured_tuning, "choose", choose)
     with pytest.raises(InterruptedRunError) as raised:
         Scripted(tmp_path).measure()
     assert raised.value.hint.startswith("No setting was tried.")
@@ -133,7 +133,7 @@ SMALL = Candidate(name="B=1", environment={"B": "1"}, predicted=Estimate(0.1, 0.
 LARGE = Candidate(name="A=1", environment={"A": "1"}, predicted=Estimate(0.4, 0.3, 0.5))
 
 
-class OnBudget(tuning.TuningMeasurement):
+class OnBudget(measured_tuning.TuningMeasurement):
     """A tuning of launches of 20 s with 100 steps, without a race."""
 
     def __init__(self, folder, budget_s):
@@ -159,7 +159,9 @@ class OnBudget(tuning.TuningMeasurement):
 
 @pytest.fixture
 def two_candidates(monkeypatch):
-    monkeypatch.setattr(tuning, "choose", lambda *_: Choice((LARGE, SMALL), (), ("fp16: no.",)))
+    monkeypatch.setattr(
+        measured_tuning, "choose", lambda *_: Choice((LARGE, SMALL), (), ("fp16: no.",))
+    )
 
 
 @pytest.mark.usefixtures("two_candidates")
@@ -181,7 +183,7 @@ def test_a_budget_without_a_race_ends_with_predicted_gains_and_what_resumes(tmp_
         f"--resume {tmp_path} -- python train.py --token '***'"
     )
     assert found.caveat == BUSY.text
-    assert without_nan(dataclasses.asdict(tuning.load_tuning(tmp_path))) == without_nan(
+    assert without_nan(dataclasses.asdict(measured_tuning.load_tuning(tmp_path))) == without_nan(
         dataclasses.asdict(found)
     )
 
@@ -216,5 +218,5 @@ def test_the_estimate_holds_the_present_setting_and_the_shortest_race(tmp_path, 
     vars(measurement.present).update(manifest=SimpleNamespace(passes=[1, 2]))
     for planned_s, least_s in ((40.0, 240.0), (None, 0.0)):
         plan = TimePlan(planned_s=planned_s, repeat_s=None, basis="")
-        monkeypatch.setattr(tuning, "time_plan", lambda *_, found=plan: found)
+        monkeypatch.setattr(measured_tuning, "time_plan", lambda *_, found=plan: found)
         assert measurement.estimate() == (plan, least_s)

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from hvdprof.api import tuning_candidates
 from hvdprof.api.options import TuneOptions
-from hvdprof.api.tuning_candidates import check_command, check_only, choose
+from hvdprof.api.tuning import candidates
+from hvdprof.api.tuning.candidates import check_command, check_only, choose
 from hvdprof.errors import UsageError
 from hvdprof.model.results.tuning import Candidate, Estimate
 
@@ -25,8 +25,8 @@ def found(monkeypatch):
     """What the rules propose, without a run."""
     untried = SimpleNamespace(knob="cache", reason="All tensors fit.")
     proposed = SimpleNamespace(candidates=(CYCLE, FUSION, FP16), untried=(untried,))
-    monkeypatch.setattr(tuning_candidates, "proposals", lambda job: proposed)
-    monkeypatch.setattr(tuning_candidates, "with_predictions", lambda job, given: tuple(given))
+    monkeypatch.setattr(candidates, "proposals", lambda job: proposed)
+    monkeypatch.setattr(candidates, "with_predictions", lambda job, given: tuple(given))
 
 
 def chosen(*, is_bench=False, sets_threads=False, **options):
@@ -145,6 +145,6 @@ def test_env_without_variables_and_models_are_tuned():
 def test_an_argument_of_ddp_is_also_named_as_the_script_does(monkeypatch):
     buckets = Candidate(name="bucket_cap_mb=25", environment={"HVDPROF_DDP_BUCKET_CAP_MB": "25"})
     proposed = SimpleNamespace(candidates=(CYCLE, buckets), untried=())
-    monkeypatch.setattr(tuning_candidates, "proposals", lambda job: proposed)
+    monkeypatch.setattr(candidates, "proposals", lambda job: proposed)
     for only in ("bucket_cap_mb", "bucket_cap_mb=25", "HVDPROF_DDP_BUCKET_CAP_MB"):
         assert names(chosen(only=only).candidates) == [buckets.name]
