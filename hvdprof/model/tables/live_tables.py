@@ -1,17 +1,12 @@
 """What `hvdprof watch` saw while the job ran, and what the whole recording says of it."""
 
 from hvdprof.model.schema import Column, Table
+from hvdprof.rundir.recording.event_format import EventKind
 
 _COLUMNS = (
     Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
     Column("number", "int64", "", "Number of the event in the pass, from 0."),
-    Column(
-        "event",
-        "category",
-        "",
-        "straggler, slowdown, input-bound, hang, no-progress, rank-silent, evaluation or "
-        "checkpoint.",
-    ),
+    Column("event", "category", "", f"One of {', '.join(EventKind)}."),
     Column("segment", "category", "", "Id of the segment; empty where unknown."),
     Column("rank", "int32", "", "The rank that it is about, the first of several; -1 for all."),
     Column("host", "category", "", "Host of the rank; empty where unknown."),
