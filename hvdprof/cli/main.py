@@ -11,10 +11,9 @@ from importlib.abc import InspectLoader
 from typing import NoReturn
 
 import typer
-from typer.core import TyperCommand
 
 from hvdprof import __version__
-from hvdprof.cli.measuring.command_words import StartsCommand
+from hvdprof.cli.measuring.command_words import Command, Group, StartsCommand
 from hvdprof.cli.terminal_stream import drop_output, open_streams
 from hvdprof.errors import HvdprofError
 from hvdprof.plain_text import printable_lines
@@ -45,6 +44,7 @@ def build_app(commands: Sequence[str] = COMMANDS, *, is_list: bool = False) -> t
     """
     app = typer.Typer(
         name="hvdprof",
+        cls=Group,
         help="Timeline profiler and scaling-efficiency analyzer for Horovod.\n\n"
         "`hvdprof help COMMAND` shows the options of a command.",
         no_args_is_help=True,
@@ -60,7 +60,7 @@ def build_app(commands: Sequence[str] = COMMANDS, *, is_list: bool = False) -> t
         function = (
             _listed(module, name) if is_list else getattr(importlib.import_module(module), name)
         )
-        kind = StartsCommand if command in _STARTING else TyperCommand
+        kind = StartsCommand if command in _STARTING else Command
         app.command(command, cls=kind, rich_help_panel=titles[command])(function)
     return app
 

@@ -31,6 +31,13 @@ def test_help_groups_the_commands_each_group_with_an_example():
     assert all(text.count(f"│ {command} ") == 1 for command in COMMANDS)
 
 
+def test_help_asks_for_a_value_after_options_that_take_one_alone():
+    text = CliRunner().invoke(build_app(), ["run", "--help"]).stdout
+    rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if "│ --" in line}
+    assert rows["--light"][0] != "<bool>" and "<bool>" not in text
+    assert "<value>" in rows["--env"] and "<str>" in rows["--np"]
+
+
 def test_a_list_of_commands_is_the_same_without_importing_them(capsys, monkeypatch):
     whole = CliRunner().invoke(build_app(), ["--help"]).stdout
     listed = printed(capsys, monkeypatch, "--help")[1].out

@@ -1,22 +1,50 @@
-"""Commands that start a command of the user: where its words begin, also without ``--``."""
+"""The words of a command line: what follows an option, and where a command of the user begins."""
 
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from hvdprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from typer._click.core import Context, Parameter
 
 _SEPARATOR, _HELP = "--", "--help"
 
 
-class StartsCommand(TyperCommand):
+class Command(TyperCommand):
+    """A command of typer whose help says what follows an option: nothing after a flag."""
+
+    def get_params(self, ctx: "Context") -> "list[Parameter]":
+        """As typer's, without ``<bool>`` and ``<list[str]>``, which are not typed."""
+        return _with_words(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The commands, with the same help."""
+
+    def get_params(self, ctx: "Context") -> "list[Parameter]":
+        """As ``Command``."""
+        return _with_words(super().get_params(ctx))
+
+
+def _with_words(params: "list[Parameter]") -> "list[Parameter]":
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+        elif param.metavar is None and getattr(param, "multiple", False):
+            param.metavar = "<value>"
+    return params
+
+
+class StartsCommand(Command):
     """A command of typer whose last words are a command: its options are not those of hvdprof."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
         """As typer's, where ``--`` before the command may be left out."""
         takes_value = {
             flag: not getattr(option, "is_flag", False)
