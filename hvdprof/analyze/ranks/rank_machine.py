@@ -18,8 +18,8 @@ from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
+from hvdprof.rundir.recording.sample_format import GROWTH_PARTS
 
-GROWTH_PARTS = 6
 _SUMMED = ("start_ns", "duration_ns", "mean", "low", "high")
 
 

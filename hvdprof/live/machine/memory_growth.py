@@ -17,7 +17,13 @@ from dataclasses import dataclass, field
 from hvdprof import units
 from hvdprof.live.e_detector import HISTORY, EDetector
 from hvdprof.live.machine.sample_feed import Sampled
-from hvdprof.rundir.recording.sample_format import RSS, TORCH_ALLOCATED
+from hvdprof.rundir.recording.sample_format import (
+    GROWTH_PARTS,
+    LEAST_GROWTH_BYTES,
+    LEAST_GROWTH_SHARE,
+    RSS,
+    TORCH_ALLOCATED,
+)
 
 GROWING = (RSS, TORCH_ALLOCATED)
 BLOCKS_S = (5.0, 80.0)
@@ -29,8 +35,8 @@ LEVEL, RUN_LENGTH = 0.25, 72_000
 LEAST_PER_HOUR = 0.02
 """Of the memory; what grows by less fills no host in days."""
 
-LEAST_BYTES, LEAST_SHARE, STILL_GROWING, PARTS = 20e6, 0.02, 0.8, 6
-"""As ``analyze`` has them (a test holds them together)."""
+STILL_GROWING = 0.8
+"""Of the mean growth: where the last is less, a cache fills; no less than ``analyze`` asks for."""
 
 T_OF_PARTS = 2.776
 """Student's t for the growths between six parts, 95 %."""
@@ -136,14 +142,14 @@ class _Series:
 
     def growth(self, rank: int, measure: str, room: float) -> Growing | None:
         """What grows; None where that is not sure, or does not matter."""
-        if len(self.points) < 2 * PARTS:
+        if len(self.points) < 2 * GROWTH_PARTS:
             return None
         (since_s, low), (until_s, high) = self.points[0], self.points[-1]
         mean, least, last = growth_between_parts(self.points)
         grown = high - max(low, self.before)
         is_short = grown >= (LARGE * low if math.isnan(room) else SOON * room)
         is_sure = least > 0 and last >= STILL_GROWING * mean
-        is_large = grown >= LEAST_BYTES and grown >= LEAST_SHARE * low
+        is_large = grown >= LEAST_GROWTH_BYTES and grown >= LEAST_GROWTH_SHARE * low
         if not (is_sure and is_large and (is_short or until_s - since_s >= LASTING_S)):
             return None
         return Growing(rank, measure, since_s, until_s, low, high, mean)
@@ -206,9 +212,9 @@ def growth_between_parts(points: Sequence[_Point]) -> tuple[float, float, float]
 
     The same as ``rank_machine`` has of a run that is over.
     """
-    size, more = divmod(len(points), PARTS)
+    size, more = divmod(len(points), GROWTH_PARTS)
     ends = [0]
-    for part in range(PARTS):
+    for part in range(GROWTH_PARTS):
         ends.append(ends[-1] + size + (part < more))
     middles = [
         [sum(one[place] for one in points[a:b]) / (b - a) for place in (0, 1)]

@@ -20,6 +20,12 @@ FLOPS = "HVDPROF_FLOPS"
 
 USUAL_HZ, MOST_HZ = 1.0, 10.0
 
+LEAST_GROWTH_BYTES, LEAST_GROWTH_SHARE = 20e6, 0.02
+"""Growth of memory that is said: by both, in bytes and as a share of the memory before."""
+
+GROWTH_PARTS = 6
+"""Equal parts of a while, whose differences are the growth and its interval."""
+
 RANK, HOST, DEVICE = "rank", "host", "device"
 """What is sampled: the process of a rank, its host, the GPU that it computes on."""
 

@@ -75,9 +75,6 @@ def test_what_ended_and_begins_again_is_named_again():
 
 
 def test_the_rule_is_that_of_a_run_that_is_over():
-    assert memory_growth.LEAST_BYTES == memory_rules.LEAST_GROWTH_BYTES
-    assert memory_growth.LEAST_SHARE == memory_rules.LEAST_GROWTH_SHARE
-    assert memory_growth.PARTS == rank_machine.GROWTH_PARTS
     assert memory_growth.STILL_GROWING >= memory_rules.STILL_GROWING
     rng = np.random.default_rng(3)
     for number in (12, 17, 61):

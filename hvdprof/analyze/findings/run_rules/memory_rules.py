@@ -17,6 +17,8 @@ from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording.sample_format import (
     AVAILABLE,
+    LEAST_GROWTH_BYTES,
+    LEAST_GROWTH_SHARE,
     RSS,
     SWAP_IN,
     SWAP_OUT,
@@ -25,9 +27,6 @@ from hvdprof.rundir.recording.sample_format import (
     TORCH_RETRIES,
     XID,
 )
-
-LEAST_GROWTH_BYTES, LEAST_GROWTH_SHARE = 20e6, 0.02
-"""Growth over the steady steps that is said: by both, in bytes and as a share of the memory."""
 
 STILL_GROWING = 0.5
 """Of the mean growth: where the last is less, a cache fills."""
