@@ -3,7 +3,6 @@
 Tested in ``tests/analyze/verdict/test_loss_cost.py``.
 """
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,17 +11,11 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.errors import UsageError
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.job_losses import LossCost, job_losses, share_of_job
 from hvdprof.model.run import Run, Verdict
 from hvdprof.rundir.manifest import Manifest
-
-PRICE = "HVDPROF_PRICE"
-"""Environment variable: the price of a GPU per hour, for runs that state none."""
-
-_KEY = "price"
-"""That of the option in the manifest."""
+from hvdprof.rundir.price import PRICE_OPTION, checked_price, price_in
 
 
 def price_of(
@@ -35,20 +28,8 @@ def price_of(
     Raises:
         UsageError: It is no number, or negative.
     """
-    stated: object = manifest.options.get(_KEY) if given is None else given
-    name = "--price"
-    if stated is None and (text := environment.get(PRICE)):
-        name, stated = PRICE, text
-    if stated is None:
-        return None
-    try:
-        price = float(str(stated))
-    except ValueError:
-        price = NAN
-    if not 0 <= price < math.inf:
-        raise UsageError(
-            f"{name} {stated} is no price per GPU and hour.", hint="Give a number, such as 2.50."
-        )
+    stated: object = manifest.options.get(PRICE_OPTION) if given is None else given
+    price = price_in(environment) if stated is None else checked_price("--price", stated)
     return price or None
 
 

@@ -59,6 +59,7 @@ from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TF_ENGINES
+from hvdprof.rundir.price import PRICE_OPTION, price_in
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
 from hvdprof.rundir.run_lock import exclusive_run
 from hvdprof.rundir.written_file import check_place
@@ -150,7 +151,7 @@ def planned_manifest(settings: Settings, machine: Machine, tools: Tools) -> Mani
     """The manifest of settings, with the passes that they mean on this machine.
 
     Raises:
-        UsageError: No pass of them can run.
+        UsageError: No pass of them can run, or ``HVDPROF_PRICE`` is no price.
         EnvironmentNotReadyError: The launcher may not open as many files as it needs.
     """
     if is_on_this_host(settings):
@@ -163,6 +164,8 @@ def planned_manifest(settings: Settings, machine: Machine, tools: Tools) -> Mani
         )
     manifest = manifest_without_passes(settings, tools)
     manifest.options = record_of(settings.options)
+    if manifest.options.get(PRICE_OPTION) is None and (price := price_in(os.environ)) is not None:
+        manifest.options[PRICE_OPTION] = price
     manifest.passes, manifest.skipped = design.passes, design.skipped
     return manifest
 

@@ -96,3 +96,17 @@ def test_numbers_of_ranks_inside_slurm_are_those_that_the_job_has_room_for(monke
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n1")
     monkeypatch.setenv("SLURM_TASKS_PER_NODE", "8")
     assert sizes() == (1, 2, 4, 8)
+
+
+def test_a_price_of_the_environment_is_recorded_as_that_of_the_option(monkeypatch):
+    monkeypatch.setenv("HVDPROF_PRICE", "2.5")
+    tools = Tools(make_build(), None)
+    manifest = planned_manifest(bench_settings(), FOUR_CORES, tools)
+    assert manifest.options["price"] == 2.5
+    assert read_settings(manifest).options.price == 2.5
+
+    given = replace(bench_settings(), options=replace(bench_settings().options, price=0.0))
+    assert planned_manifest(given, FOUR_CORES, tools).options["price"] == 0.0
+    monkeypatch.setenv("HVDPROF_PRICE", "cheap")
+    with pytest.raises(UsageError, match="HVDPROF_PRICE cheap is no price"):
+        planned_manifest(bench_settings(), FOUR_CORES, tools)
