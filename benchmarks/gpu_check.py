@@ -35,6 +35,7 @@ print(json.dumps({"version": torch.__version__, "cuda": torch.version.cuda,
 _MARKED = "gpu"
 _GPU_TESTS = (
     "tests/bench_models/test_gpu_marks.py",
+    "tests/collect/devices/test_copy_source.py",
     "tests/collect/engines/test_stream_waits.py",
 )
 _COST_MODELS = (("mnist", "28", "64"), ("resnet18", "224", "64"), ("resnet50", "224", "64"))
@@ -264,6 +265,18 @@ def marks(check: Check) -> list[str]:
     ]
 
 
+def copies(check: Check) -> list[str]:
+    """Copies of batches as the recorder sees them, beside events around the copies."""
+    printed = check.run("copies", [check.own_python, "-m", "benchmarks.gpu_check_copies"])
+    found = json.loads(printed[printed.index('{"copies"') :].splitlines()[0])["copies"]
+    return [
+        f"{one['way']}: {one['batch_mb']:.1f} MB, {100 * one['pageable_share']:.0f} % pageable; "
+        f"{one['recorder_ms']:.3f} ms from batch to forward pass by the recorder, "
+        f"{one['copy_ms']:.3f} ms by events around the copy"
+        for one in found
+    ]
+
+
 def cost(check: Check) -> list[str]:
     """The step time with the recorder against that without it, and the time of its own code."""
     device = "cuda" if check.has_gpu else "cpu"
@@ -295,6 +308,7 @@ STEPS: tuple[Step, ...] = (
     Step(MACHINE, "what the machine has", survey),
     Step("environment", "an environment without network", make_environment, (MACHINE,)),
     Step("marks", "CUDA events against torch.profiler", marks, ("environment",), True),
+    Step("copies", "copies of batches to the GPU", copies, ("environment",), True),
     Step("cost", "the recorder's cost per step", cost, ("environment",)),
     Step("gpu-tests", "tests marked gpu", gpu_tests, ("environment",)),
     Step("build-nccl", "Horovod with NCCL", build_with_nccl, ("environment",), True),

@@ -121,7 +121,13 @@ def test_a_rehearsal_runs_what_needs_no_gpu_and_says_what_did_not_run(check: Che
 
     assert ran == ["machine", "environment", "cost", "gpu-tests", "build-cpu", "np2"]
     not_run = [one for one in results if one.status == SKIPPED]
-    assert {one.step.name for one in not_run} == {"marks", "build-nccl", "np1", "nccl-log"}
+    assert {one.step.name for one in not_run} == {
+        "marks",
+        "copies",
+        "build-nccl",
+        "np1",
+        "nccl-log",
+    }
     assert all(one.lines == [NO_GPU] for one in not_run)
     assert exit_code(results) == 0
     assert exit_code([*results, Result(STEPS[-1], SKIPPED, lines=["needs build-cpu"])]) == 1

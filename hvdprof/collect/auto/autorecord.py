@@ -32,6 +32,7 @@ from hvdprof.collect.auto.replaced_calls import BLOCKING, hook_torch, tensor_nam
 from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
 from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.auto.training_loop import LoopProgress, loop_place
+from hvdprof.collect.devices.copy_source import COPY_WAITS
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.forward_watch import first_length
 from hvdprof.collect.engines.torch_types import Model, Optimizer
@@ -41,6 +42,7 @@ from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.collect.standing import LoopStanding
 from hvdprof.collect.steps.step_marks import BACKWARD_PHASE, OPTIMIZER_PHASE
+from hvdprof.collect.steps.time_source import gpu_events
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, LOST_PEER, RAISED, USER
 
@@ -229,6 +231,8 @@ class AutoRecorder(ProcessRecording):
         if not optimizers:
             return
         self._device = device_of(optimizers[0])
+        if self._device.startswith("cuda"):
+            COPY_WAITS.watch(*gpu_events(self._device), self._report_once)
         PROCESS.loop_standing = self.loop_standing
         if not self._is_of_script:
             collect.start(device=self._device, session=self._session_number)
@@ -246,6 +250,7 @@ class AutoRecorder(ProcessRecording):
         """A batch has come from an iterator of a data loader."""
         self._loop_progress.fetched(iterator)
         self.guarded(lambda: self.tracker.fetched(first_length(batch)))
+        COPY_WAITS.fetched(batch)
 
     def exhausted(self, iterator: object) -> None:
         """An iterator of a data loader has no more batches."""
@@ -304,6 +309,7 @@ class AutoRecorder(ProcessRecording):
     def _forward(self, inputs: object) -> AbstractContextManager[None] | None:
         if not self.is_here():
             return None
+        COPY_WAITS.forward_begins(inputs)
         return self.tracker.forward_begins(first_length(inputs))
 
     def _blocked(self, name: str, call: Callable[P, R]) -> Callable[P, R]:

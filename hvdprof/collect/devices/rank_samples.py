@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from hvdprof.collect.devices.copy_source import COPY_WAITS
 from hvdprof.collect.devices.host_source import HostSource
 from hvdprof.collect.devices.input_source import BATCH_WAITS
 from hvdprof.collect.devices.nvml import NvmlError, NvmlGpu
@@ -58,7 +59,7 @@ def sample_machine(
         sources: list[Source] = [ProcessSource(), BATCH_WAITS]
         if device.startswith("cuda"):
             own = RocmGpu(gpu, print_problem) if is_rocm() else GpuSource(gpu)
-            sources += [TorchMemory(gpu), own]
+            sources += [TorchMemory(gpu), own, COPY_WAITS]
         if os.environ.get(FLOPS) == "1":
             recorder.count_flops(counter := StepFlops(gpu, recorder.report_problem))
             sources.append(counter)

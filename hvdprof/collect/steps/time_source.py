@@ -189,6 +189,20 @@ def time_source_of(device: str, clock: Callable[[], int] = time.monotonic_ns) ->
         return HostClock(clock)
     if not device.startswith("cuda"):
         raise ValueError(f"no way to take times on the device {device!r}; cpu and cuda are known")
+    make_event, record = gpu_events(device)
+    return CudaClock(make_event, clock, record)
+
+
+def gpu_events(device: str) -> tuple[Callable[[], Event], Callable[[Event], None]]:
+    """What makes an event with times, and what records one on the current stream of a GPU.
+
+    Args:
+        device: ``cuda``, for the current one, or with an index.
+
+    Raises:
+        ValueError: That is no GPU.
+        LookupError: The script has not imported torch.
+    """
     torch = sys.modules.get("torch")
     if torch is None:
         raise LookupError("torch is not imported, so no CUDA events can be made")
@@ -197,9 +211,7 @@ def time_source_of(device: str, clock: Callable[[], int] = time.monotonic_ns) ->
         raise ValueError(f"{device!r} is no GPU; cuda and cuda:0 are")
     # Not on the current GPU: a script may leave that at 0 and name another GPU itself.
     current = current_stream_of(torch, int(number) if number else None)
-    return CudaClock(
-        lambda: torch.cuda.Event(enable_timing=True), clock, lambda event: event.record(current())
-    )
+    return lambda: torch.cuda.Event(enable_timing=True), lambda event: event.record(current())
 
 
 def current_stream_of(torch: ModuleType, index: int | None) -> Callable[[], object]:

@@ -23,6 +23,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "GPU\nutilisation": (names.UTILISATION,),
     "GPU memory\nreserved": (names.TORCH_RESERVED,),
     "XID": (names.XID,),
+    "from batch\nto GPU": (names.COPY_GPU,),
     "FLOP/s": (names.FLOP_RATE,),
     "MFU": (names.MFU,),
 }

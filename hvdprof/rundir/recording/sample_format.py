@@ -36,6 +36,8 @@ BATCHES, DATA_WAIT, FIRST_WAIT = "batches", "batch_wait", "first_batch_wait"
 READY, EMPTY, UNPINNED = "batches_ready", "queue_empty", "batches_unpinned"
 EMPTY_WAIT = "empty_queue_wait"
 LONGEST_WAIT, LOADER_WORKERS, PREFETCH = "longest_batch_wait", "num_workers", "prefetch_factor"
+COPIED, PAGEABLE, COPY_GPU, COPY_HOST = "copied", "copied_pageable", "copy_gpu", "copy_host"
+COPIES = (COPIED, PAGEABLE, COPY_GPU, COPY_HOST)
 TORCH_ALLOCATED, TORCH_RESERVED = "torch_allocated", "torch_reserved"
 TORCH_PEAK, TORCH_RETRIES = "torch_peak", "torch_retries"
 SWAP_IN, SWAP_OUT, AVAILABLE = "swap_in", "swap_out", "memory_available"
@@ -102,6 +104,10 @@ MEASURES: dict[str, Measure] = {
     READY: Measure(RANK, "batches", "batches ready at `next`, where workers load them"),
     EMPTY: Measure(RANK, "", "share of the `next` at which none was ready"),
     UNPINNED: Measure(RANK, "batches", "batches of workers that wait for the thread that pins"),
+    COPIED: Measure(RANK, "bytes/s", "batches that came on the host and entered on the GPU", True),
+    PAGEABLE: Measure(RANK, "bytes/s", "of them from pageable memory", True),
+    COPY_GPU: Measure(RANK, "", "from such a batch to its forward pass, on the GPU's stream", True),
+    COPY_HOST: Measure(RANK, "", "the same by the host's clock", True),
     LOADER_WORKERS: Measure(RANK, "processes", "`num_workers` of the data loader"),
     PREFETCH: Measure(RANK, "batches", "`prefetch_factor` of the data loader: batches per worker"),
     "major_faults": Measure(RANK, "1/s", "pages read from disk (major faults)", True),

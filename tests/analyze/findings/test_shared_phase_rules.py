@@ -5,6 +5,7 @@ import pytest
 
 from hvdprof.analyze.pipeline import findings
 from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from tests.analyze.findings.test_run_findings import NAMES, evidence, straggler, term
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finding_style import style_faults
@@ -111,3 +112,42 @@ def test_ranks_that_lose_as_much_in_different_places_are_all_ranks():
     given = [term("outside", 7 / 31), both_parts((1.0, 6.0), (6.0, 1.0))]
     (row,) = findings(evidence(given)).to_dict("records")
     assert row["title"] == "Time outside phases: all ranks"
+
+
+def with_copies(name, times, share, size=77e6):
+    """The finding on a term, with copies to the GPU that take a share of the time."""
+    rate = 23.2 * size
+    means = {"batches": 23.2, "copy_gpu": share, "copied": rate, "copied_pageable": rate}
+    usual = {"windows": 20, **dict.fromkeys(("mean", "low", "high", "others"), 0.0)}
+    rows = [
+        {**NAMES, **usual, "rank": rank, "measure": measure, "mean": mean}
+        for rank in range(len(times))
+        for measure, mean in means.items()
+    ]
+    machine = ("rank_machine", declared_rows(RANK_MACHINE, *rows))
+    cause = term(name, sum(times) / len(times) * 1e6 / STEP_NS)
+    tables = [cause, spent(name, *times), machine]
+    (row,) = findings(evidence(tables)).to_dict("records")
+    assert style_faults(row) == []
+    return row
+
+
+@pytest.mark.heavy
+def test_copies_that_explain_time_outside_phases_are_the_first_thing_to_change():
+    row = with_copies("outside", (8.0, 8.0), 0.25)
+    assert "From a batch of a rank (77.0 MB in pageable memory)" in row["evidence"]
+    assert row["fix"].startswith("set pin_memory=True in the DataLoader")
+    # Of 8 ms, or of what no copy takes so long for.
+    for share, size in ((0.06, 77e6), (0.25, 1e6)):
+        row = with_copies("outside", (8.0, 8.0), share, size)
+        assert "in pageable memory" in row["evidence"]
+        assert not row["fix"].startswith("set pin_memory")
+
+
+@pytest.mark.heavy
+def test_copies_stand_behind_what_the_input_lacks():
+    row = with_copies("input-bound", (8.0, 8.0), 0.25)
+    assert row["fix"].startswith("use more DataLoader workers")
+    assert "set pin_memory=True in the DataLoader, and copy with" in row["action"].replace(
+        "Set pin", "set pin"
+    )

@@ -19,6 +19,7 @@ from hvdprof.analyze.findings.cell_finding import (
     has_data_phase,
     mark_data,
 )
+from hvdprof.analyze.findings.copy_evidence import HALF, copy_evidence
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.input_evidence import input_evidence
@@ -75,6 +76,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         stages = input_evidence(evidence, cell, longest.ranks if longest else ())
         # Where batches are ready, the lines that make them are not what to change.
         lines = NO_LINES if stages.is_ready else line_evidence(evidence, cause)
+        copies = copy_evidence(evidence, cell, longest.ranks if longest else ())
         yield Finding(
             "input-bound",
             severity_of_cost(share),
@@ -84,6 +86,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
                 f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
                 longest.sentence if longest else "",
                 stages.sentence,
+                copies.sentence,
                 lines.sentence,
                 _of_baseline(cause, share),
                 sharing,
@@ -91,6 +94,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             in_turn(
                 stages.advice if stages.advice.text else _MORE_WORKERS.formatted(where=pinned),
                 lines.fix,
+                copies.advice,
             ),
             "possible" if sharing or stages.is_ready else "certain",
             detail="" if stages.is_ready else _who_waits(cause, longest),
@@ -169,7 +173,8 @@ def outside_phases(evidence: Evidence) -> Iterator[Finding]:
         has_data |= is_before
         where = _IN_NO_PHASE
         lines = line_evidence(evidence, cause)
-        action = _BETWEEN_STEPS
+        action, copies = _BETWEEN_STEPS, copy_evidence(evidence, cause.cell)
+        is_copy = copies.share >= HALF * share
         if is_before:
             whose += ", before the update"
             where, action = _BEFORE_THE_UPDATE, _BEFORE_UPDATE
@@ -182,9 +187,15 @@ def outside_phases(evidence: Evidence) -> Iterator[Finding]:
                 f"{cell_place(cause.cell)}: {_spent(cause, share)} {where}.",
                 "" if has_data else NO_DATA_PHASE,
                 _of_baseline(cause, share),
+                copies.sentence,
                 lines.sentence,
             ),
-            in_turn(lines.fix, Advice() if has_data else mark_data(evidence.run), action),
+            in_turn(
+                copies.advice if is_copy else Advice(),
+                lines.fix,
+                Advice() if has_data else mark_data(evidence.run),
+                action,
+            ),
             "likely",
             **cost,
             **lines.columns,
