@@ -1,7 +1,7 @@
 """The change of each metric of the cells that two sides share."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from hvdprof.model.results.comparison import (
     STEP_TIME,
     Metric,
 )
+from hvdprof.rundir.plan import KERAS_TWIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,20 @@ def shared_cells(
     pairs = [(cell, by_rest[key[1:]]) for key, cell in first.items() if key[1:] in by_rest]
     (one,), (other,) = models
     return pairs, f"{one} of the first run is compared with {other} of the second."
+
+
+def twins_apart(first: Iterable[SideCell], second: Iterable[SideCell]) -> str:
+    """Why no cell is shared where one side trained Keras twins of the other's models, else ""."""
+    models = [{cell.name[0] for cell in side} for side in (first, second)]
+    for some, others in (models, models[::-1]):
+        for name in sorted(some):
+            if KERAS_TWIN + name in others:
+                return (
+                    f"{KERAS_TWIN}{name} is the twin of {name} in Keras: other code under another "
+                    "framework, so their step times differ by more than the engine. Compare runs "
+                    "of one framework, and read the efficiencies of these two side by side. "
+                )
+    return ""
 
 
 def changes_of(first: SideCell, second: SideCell, *, is_paired: bool) -> Iterator[CellChange]:

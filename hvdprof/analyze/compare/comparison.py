@@ -6,7 +6,7 @@ from functools import partial
 
 import pandas as pd
 
-from hvdprof.analyze.compare.cell_changes import changes_of, shared_cells
+from hvdprof.analyze.compare.cell_changes import changes_of, shared_cells, twins_apart
 from hvdprof.analyze.compare.cell_launches import ReadTimes, launch_times, no_times
 from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compared_pooled
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
@@ -112,7 +112,8 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
     if not pairs:
         raise UnreadableInputError(
             f"{first.name} and {second.name} have no cell in common.",
-            hint=f"{first.name}: {_labels(first)}. {second.name}: {_labels(second)}.",
+            hint=f"{twins_apart(first.cells.values(), second.cells.values())}"
+            f"{first.name}: {_labels(first)}. {second.name}: {_labels(second)}.",
         )
     is_paired = _is_paired(first, second)
     rules = _with_level_of_looks(first, rules) if is_paired else rules

@@ -246,6 +246,16 @@ def test_runs_without_a_common_cell_are_refused_with_what_each_has(tmp_path):
 
 
 @pytest.mark.heavy
+def test_a_run_of_torch_and_one_of_its_twins_are_refused_with_the_reason(tmp_path):
+    one, other = runs(tmp_path, sweep({2: 12.0}), sweep({4: 12.0}, model="keras-mnist"))
+    for first, second in ((one, other), (other, one)):
+        with pytest.raises(UnreadableInputError) as error:
+            compare(first, second)
+        assert error.value.hint.startswith("keras-mnist is the twin of mnist in Keras: ")
+        assert "Compare runs of one framework" in error.value.hint
+
+
+@pytest.mark.heavy
 def test_cells_of_one_run_alone_are_noted(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0, 4: 13.0}), sweep({2: 12.0}))
     assert "Only a has mnist on 4 ranks." in compare(one, other).notes
