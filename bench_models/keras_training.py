@@ -8,7 +8,6 @@ import importlib.util
 import math
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from types import ModuleType
@@ -16,7 +15,7 @@ from types import ModuleType
 from hvdprof import collect
 from hvdprof.bench_models.keras_models import Keras, keras_twin
 from hvdprof.bench_models.placement import pin_to_own_cores
-from hvdprof.bench_models.registry import model_named
+from hvdprof.bench_models.registry import BenchModel, model_named
 from hvdprof.collect import _hooks
 from hvdprof.collect.identity import identity_from_environment
 from hvdprof.rundir.plan import (
@@ -26,7 +25,6 @@ from hvdprof.rundir.plan import (
     Plan,
     Segment,
 )
-from hvdprof.units import milliseconds
 
 MIN_STEPS = 10
 
@@ -36,26 +34,15 @@ class KerasJob:
 
     Args:
         plan: The plan of the pass.
+        tf: The module ``tensorflow``.
+        strategy: The strategy of the plan.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, tf: ModuleType, strategy: Keras) -> None:
         self._plan = plan
-        engine = plan.segments[0].engine
-        place = identity_from_environment()
-        self.rank = 0 if place is None else place.rank
-        # Replicas of one process share its threads.
-        self._num_here = plan.size if engine in TF_OF_ONE_PROCESS else 1
-        num_threads = plan.num_threads * self._num_here
-        if plan.pin_cores:
-            pin_to_own_cores(self.rank, num_threads)
-        if importlib.util.find_spec("tf_keras") is not None:
-            # Under CentralStorageStrategy layers of Keras 3 do not normalise.
-            os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-        import tensorflow as tf
-
+        self.rank = _own_rank()
         self._tf: Keras = tf
-        tf.config.threading.set_intra_op_parallelism_threads(num_threads)
-        self._strategy: Keras = _strategy(tf, engine, self._num_here)
+        self._strategy: Keras = strategy
         size = plan.size
         collect.start(rank=self.rank, size=size, local_rank=self.rank, local_size=size)
 
@@ -92,14 +79,7 @@ class KerasJob:
     def _step_of(self, segment: Segment) -> Callable[[], float]:
         tf, strategy = self._tf, self._strategy
         model = model_named(segment.model.removeprefix(KERAS_TWIN))
-        with strategy.scope():
-            twin = keras_twin(tf.keras, model, segment.image_size)
-            rate = model.learning_rate * self.size
-            optimizer = tf.keras.optimizers.SGD(rate, momentum=model.momentum)
-            optimizer.build(twin.trainable_variables)
-        criterion = tf.keras.losses.SparseCategoricalCrossentropy(
-            from_logits=True, reduction="none"
-        )
+        replica = self._replica(segment, model)
         shape = (segment.batch_size, segment.image_size, segment.image_size, model.in_channels)
         images, labels = (
             strategy.experimental_distribute_values_from_function(make)
@@ -109,28 +89,74 @@ class KerasJob:
             )
         )
 
-        def replica(images: Keras, labels: Keras) -> Keras:
-            with tf.GradientTape() as tape:
-                losses = criterion(labels, twin(images, training=True))
-                loss = tf.reduce_sum(losses) / (segment.batch_size * self.size)
-            gradients = tape.gradient(loss, twin.trainable_variables)
-            optimizer.apply_gradients(zip(gradients, twin.trainable_variables, strict=True))
-            return loss
-
         @tf.function  # type: ignore[untyped-decorator]
         def train() -> Keras:
             return strategy.reduce("SUM", strategy.run(replica, args=(images, labels)), axis=None)
 
         return lambda: float(train())
 
+    def _replica(self, segment: Segment, model: BenchModel) -> Callable[[Keras, Keras], Keras]:
+        """One step of one replica, as a function of images and labels; its share of the loss."""
+        tf, num_replicas = self._tf, int(self._strategy.num_replicas_in_sync)
+        with self._strategy.scope():
+            twin = keras_twin(tf.keras, model, segment.image_size)
+            rate = model.learning_rate * num_replicas
+            optimizer = tf.keras.optimizers.SGD(rate, momentum=model.momentum)
+            optimizer.build(twin.trainable_variables)
+        criterion = tf.keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="none"
+        )
+
+        def replica(images: Keras, labels: Keras) -> Keras:
+            with tf.GradientTape() as tape:
+                losses = criterion(labels, twin(images, training=True))
+                loss = tf.reduce_sum(losses) / (segment.batch_size * num_replicas)
+            gradients = tape.gradient(loss, twin.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, twin.trainable_variables, strict=True))
+            return loss
+
+        return replica
+
     def _agreed(self, segment: Segment, warmup_s: float) -> int:
         """The number of measured steps, the same on all workers."""
         if segment.max_seconds is None:
             return segment.num_steps or MIN_STEPS
-        own = self._strategy.run(lambda: self._tf.constant(warmup_s))
-        mean_s = float(self._strategy.reduce("MEAN", own, axis=None))
+        mean_s = self._mean_of_all(warmup_s)
         wanted = max(MIN_STEPS, math.ceil(segment.max_seconds / max(mean_s, 1e-9)))
         return wanted if segment.num_steps is None else min(wanted, segment.num_steps)
+
+    def _mean_of_all(self, seconds: float) -> float:
+        own = self._strategy.run(lambda: self._tf.constant(seconds))
+        return float(self._strategy.reduce("MEAN", own, axis=None))
+
+
+def prepared_tensorflow(num_threads: int) -> ModuleType:
+    """The module ``tensorflow`` with so many threads per operation, with Keras 2 where it can."""
+    if importlib.util.find_spec("tf_keras") is not None:
+        # Under CentralStorageStrategy layers of Keras 3 do not normalise.
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+    module: ModuleType = tf
+    return module
+
+
+def _own_rank() -> int:
+    place = identity_from_environment()
+    return 0 if place is None else place.rank
+
+
+def replicas_here(plan: Plan) -> KerasJob:
+    """The job of a strategy whose processes, one or several, are all alike."""
+    engine = plan.segments[0].engine
+    # Replicas of one process share its threads.
+    num_here = plan.size if engine in TF_OF_ONE_PROCESS else 1
+    num_threads = plan.num_threads * num_here
+    if plan.pin_cores:
+        pin_to_own_cores(_own_rank(), num_threads)
+    tf = prepared_tensorflow(num_threads)
+    return KerasJob(plan, tf, _strategy(tf, engine, num_here))
 
 
 def _strategy(tf: ModuleType, engine: str, num_replicas: int) -> Keras:
@@ -145,19 +171,3 @@ def _strategy(tf: ModuleType, engine: str, num_replicas: int) -> Keras:
     if engine == TF_CENTRAL_STORAGE:
         return tf.distribute.experimental.CentralStorageStrategy(devices, "/CPU:0")
     return tf.distribute.MirroredStrategy(devices)
-
-
-def run_plan(plan: Plan) -> int:
-    """Run the segments of a plan as one worker; the number of replicas that were joined."""
-    job = KerasJob(plan)
-    if job.size == plan.size:
-        for segment in plan.segments:
-            num_steps, mean_ns = job.run(segment)
-            if job.rank == 0:
-                sys.stdout.write(
-                    f"{segment.id}: {segment.model}, np {plan.size}, {num_steps} steps, "
-                    f"{milliseconds(mean_ns)} per step\n"
-                )
-                sys.stdout.flush()
-    collect.stop()
-    return job.size

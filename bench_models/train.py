@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan_path: Path = parser.parse_args(arguments).plan
     plan = Plan.read(plan_path)
     if plan.segments[0].engine in TF_ENGINES:
-        from hvdprof.bench_models.keras_training import run_plan
+        from hvdprof.bench_models.keras_plan import run_plan
 
         joined = run_plan(plan)
         is_whole = joined == plan.size

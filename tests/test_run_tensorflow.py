@@ -1,10 +1,13 @@
 """`hvdprof run` on unmodified TensorFlow and Keras scripts, in an environment that has them."""
 
+import contextlib
 import importlib
 import importlib.util
 import json
 import math
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +20,7 @@ from hvdprof.bench_models.registry import model_named
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import keras_tutorial
 from tests.builders.places import ROOT, needs_tutorials
+from tests.builders.running_command import wait_for
 
 pytestmark = [
     pytest.mark.horovod,
@@ -268,6 +272,70 @@ def test_the_bench_trains_twins_under_strategies(tmp_path):
     # The replicas of a strategy of one process are recorded once.
     by_pass = steps.groupby("pass_id", observed=True)["rank"].nunique()
     assert sorted(by_pass) == [1, 1, 1, 1, 1, 2]
+
+
+def of_parameter_server(size: str) -> list[str]:
+    options = ("--np", size, "--repeats", "1", "--num-steps", "20", "--preset", "quick")
+    command = [sys.executable, "-m", "hvdprof", "bench", "-q", "-o", "run", "--models", "mnist"]
+    return [*command, *options, "--engine", "tf-parameter-server"]
+
+
+def processes_that_name(folder: Path) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        # One that ends while it is read is gone, too.
+        with contextlib.suppress(OSError):
+            text = path.read_text(errors="replace").replace("\0", " ")
+            found += [text] if str(folder) in text else []
+    return found
+
+
+@pytest.mark.ran(
+    "`hvdprof bench --engine tf-parameter-server`",
+    "TensorFlow 2.21.0, tf_keras 2.21.0",
+    "one host, 1 and 2 workers with their coordinator and parameter server",
+)
+def test_the_bench_trains_twins_with_a_parameter_server(tmp_path):
+    ended = subprocess.run(
+        of_parameter_server("1,2"),
+        cwd=tmp_path,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "recorder:" not in ended.stderr
+    analysis = analyze_run(load_run(tmp_path / "run"))
+    scaling = analysis.table("scaling")
+    assert set(zip(scaling["engine"], scaling["np"], strict=True)) == {
+        ("tf-parameter-server", size) for size in (1, 2)
+    }
+    steps, counted = steps_of(tmp_path)
+    assert steps["blocked_ns"].isna().all()
+    # The coordinator records for all.
+    assert set(steps["rank"]) == {0}
+    assert counted.groupby("pass_id", observed=True).size().tolist() == [20, 20]
+    (printed,) = (path.read_text() for path in (tmp_path / "run").glob("passes/*np2*/stdout.txt"))
+    each = [int(number) for number in re.findall(r"(\d+) steps of ", printed)]
+    assert (len(each), sum(each)) == (2, 2 * 20)
+    assert not processes_that_name(tmp_path)
+
+
+def test_no_process_of_a_parameter_server_is_left_by_ctrl_c(tmp_path):
+    command = of_parameter_server("2")
+    command[command.index("--num-steps") + 1] = "100000"
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, **pipes) as started:
+        wait_for(lambda: list((tmp_path / "run").glob("passes/*/recorder/rank-0.jsonl")), 300)
+        assert len(processes_that_name(tmp_path)) >= 4
+        started.send_signal(signal.SIGINT)
+        started.communicate(timeout=120)
+
+    assert started.returncode == 130
+    assert not processes_that_name(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["mnist", "resnet18"])

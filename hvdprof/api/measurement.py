@@ -23,7 +23,7 @@ from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
 from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.machine.idle import wait_for_idle
-from hvdprof.model.cell_key import setting_name
+from hvdprof.model.cell_key import ranks_beside, setting_name
 from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
@@ -160,6 +160,11 @@ class Measurement:
             command = tuple(self._launcher.command(job))
             launches.append(PlannedLaunch(record.id, segments, dict(job.environment), command))
         return launches
+
+    @property
+    def beside_ranks(self) -> str:
+        """A sentence on the processes that take cores beside the ranks; empty without any."""
+        return ranks_beside(record.engine for record in self.manifest.passes)
 
     def skipped(self) -> dict[str, list[str]]:
         """Reasons, each with the configurations that are skipped for it."""

@@ -1,5 +1,6 @@
 """The columns that name a cell in every table, and its names in texts."""
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -16,8 +17,8 @@ from hvdprof.rundir.plan import (
     TF_CENTRAL_STORAGE,
     TF_MIRRORED,
     TF_MULTIWORKER,
-    TF_OF_ONE_PROCESS,
     TF_PARAMETER_SERVER,
+    TF_RECORDED_ONCE,
 )
 from hvdprof.rundir.plan import TORCH_ENGINE as TORCH_ENGINE
 
@@ -99,11 +100,19 @@ def with_engine(rows: pd.DataFrame) -> NDArray[np.bool_]:
 def ranks_lacking(segments: pd.DataFrame) -> NDArray[np.bool_]:
     """Mask of the rows of SEGMENTS with ranks that were to record and did not.
 
-    The replicas of a strategy of one process record as its rank 0.
+    Some strategies record once, as rank 0.
     """
-    records_whole = segments["engine"].isin(TF_OF_ONE_PROCESS).to_numpy()
+    records_whole = segments["engine"].isin(TF_RECORDED_ONCE).to_numpy()
     is_lacking = (segments["num_ranks_recorded"] < segments["size"]).to_numpy()
     return np.asarray(is_lacking & ~records_whole, dtype=np.bool_)
+
+
+def ranks_beside(engines: Iterable[str]) -> str:
+    """A sentence on the processes that count beside the ranks under one of the engines, else ""."""
+    if TF_PARAMETER_SERVER not in set(engines):
+        return ""
+    title = ENGINE_TITLES[TF_PARAMETER_SERVER]
+    return f"Under {title} its coordinator and parameter server count as ranks. "
 
 
 def of_base_cell(rows: pd.DataFrame, model: str, np_: int, engine: str) -> pd.DataFrame:

@@ -34,12 +34,21 @@ TF_ENGINES = (TF_MULTIWORKER, TF_MIRRORED, TF_CENTRAL_STORAGE, TF_PARAMETER_SERV
 TF_OF_ONE_PROCESS = (TF_MIRRORED, TF_CENTRAL_STORAGE)
 """Those that have all replicas in one process, which records as rank 0."""
 
+TF_RECORDED_ONCE = (*TF_OF_ONE_PROCESS, TF_PARAMETER_SERVER)
+"""Those of which one process records as rank 0: it, or the coordinator of the workers."""
+
 KERAS_TWIN = "keras-"
 KERAS_TWINS = ("mnist", "resnet18")
 """Reference models with a twin in Keras, ``keras-mnist``: what strategies train in the bench."""
 
 OTHER_ENGINES = (*TORCH_DISTRIBUTED_ENGINES, *TF_ENGINES)
 """What reduces without Horovod: it writes no timeline of Horovod's."""
+
+
+def num_beside(engine: str) -> int:
+    """The processes beside the ranks: coordinator and parameter server of that strategy, else 0."""
+    return 2 if engine == TF_PARAMETER_SERVER else 0
+
 
 LEAST_STEPS_OF_RESULT = 20
 """Steps after the warm-up from which on a launch that was cut off has a result."""

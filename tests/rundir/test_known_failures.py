@@ -68,6 +68,12 @@ def test_known_causes_come_with_what_to_do(reason: str, cause: str, action: str)
             "the script expects the variables of torchrun",
             USE_TORCHRUN,
         ),
+        (
+            "ValueError: There must be at least one ps.",
+            "--launcher tf starts workers alone; this strategy needs a coordinator and a server, "
+            "and its steps end where no callback sees them",
+            "hvdprof bench --engine tf-parameter-server measures the strategy on models of its own",
+        ),
         ("KeyError: 'LOCAL_RANK'", "the script expects the variables of torchrun", USE_TORCHRUN),
         (
             "ModuleNotFoundError: No module named 'apex.optimizers'",

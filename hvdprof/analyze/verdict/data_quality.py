@@ -6,14 +6,14 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.steps.other_load import host_condition_warnings
-from hvdprof.model.cell_key import ENGINE_TITLES, UNKNOWN, ranks_lacking
+from hvdprof.model.cell_key import ENGINE_TITLES, UNKNOWN, ranks_beside, ranks_lacking
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, PassRecord, Status
-from hvdprof.rundir.plan import HOROVOD_ENGINE, TF_ENGINES, TORCH_ENGINE
+from hvdprof.rundir.plan import HOROVOD_ENGINE, TF_ENGINES, TF_PARAMETER_SERVER, TORCH_ENGINE
 
 MIN_STEPS = 30
 MIN_EFFECTIVE_STEPS = 10
@@ -88,11 +88,12 @@ def _restarted(passes: Sequence[PassRecord]) -> Iterator[Note]:
 
 
 def _oversubscribed(scaling: pd.DataFrame) -> Iterator[Note]:
-    sizes = sorted(set(scaling.loc[scaling["oversubscribed"], "np"]))
-    if sizes:
+    crowded = scaling[scaling["oversubscribed"].to_numpy(dtype=bool)]
+    if len(crowded):
+        sizes = ", ".join(map(str, sorted(set(crowded["np"]))))
         text = (
-            f"np={', '.join(map(str, sizes))}: more ranks than cores or GPUs (oversubscribed). "
-            "Measured, but excluded from statements on scaling."
+            f"np={sizes}: more ranks than cores or GPUs (oversubscribed). "
+            f"{ranks_beside(crowded['engine'])}Measured, but excluded from statements on scaling."
         )
         yield Note(NoteCode.OVERSUBSCRIBED, text)
 
@@ -114,7 +115,9 @@ def _missing_ranks(run: Run) -> Iterator[Note]:
 
 def _unseen_waits(run: Run) -> Iterator[Note]:
     segments = run.segments
-    is_unseen = segments["engine"].isin(TF_ENGINES) & (segments["size"] > 1)
+    # Of that one a single worker, too, waits for its server.
+    of_server = segments["engine"] == TF_PARAMETER_SERVER
+    is_unseen = segments["engine"].isin(TF_ENGINES) & ((segments["size"] > 1) | of_server)
     unseen = segments[(is_unseen & (segments["status"] == Status.DONE)).to_numpy()]
     if len(unseen):
         first = unseen.iloc[0]["pass_id"]
@@ -123,6 +126,11 @@ def _unseen_waits(run: Run) -> Iterator[Note]:
             "reduces within its compiled step: no blocked time, no phases, no straggler. First: "
             f"{first}."
         )
+        if (unseen["engine"] == TF_PARAMETER_SERVER).any():
+            text += (
+                " Under ParameterServerStrategy workers train each on its own: a step is as many "
+                "steps of any workers as there are workers."
+            )
         yield Note(NoteCode.UNSEEN_WAITS, text, pass_id=str(first), number=len(unseen))
 
 

@@ -114,7 +114,7 @@ def _oversubscribed(measurement: "api.Measurement") -> list[str]:
         return []
     return [
         f"np={', '.join(map(str, sizes))}: more ranks than cores or GPUs (oversubscribed). "
-        "Excluded from statements on scaling."
+        f"{measurement.beside_ranks}Excluded from statements on scaling."
     ]
 
 

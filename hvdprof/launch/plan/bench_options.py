@@ -21,8 +21,7 @@ from hvdprof.launch.plan.run_options import ENV_HELP, NET_HELP
 from hvdprof.rundir.plan import (
     DDP_ENGINE,
     HOROVOD_ENGINE,
-    TF_MULTIWORKER,
-    TF_OF_ONE_PROCESS,
+    TF_ENGINES,
 )
 
 Names = str | Sequence[str]
@@ -30,7 +29,7 @@ Names = str | Sequence[str]
 
 NO_COMPRESSION, FP16 = "none", "fp16"
 AVERAGE, ADASUM = "average", "adasum"
-ENGINES = (HOROVOD_ENGINE, DDP_ENGINE, TF_MULTIWORKER, *TF_OF_ONE_PROCESS)
+ENGINES = (HOROVOD_ENGINE, DDP_ENGINE, *TF_ENGINES)
 COMPRESSIONS = (NO_COMPRESSION, FP16)
 REDUCTIONS = (AVERAGE, ADASUM)
 SCALINGS = ("weak", "strong")
@@ -163,7 +162,8 @@ class BenchOptions(MeasureOptions):
     engine: Names | None = option(
         None,
         f"What reduces the gradients: {','.join(ENGINES)}; horovod when not given. ddp is "
-        "PyTorch's DistributedDataParallel, for comparison, on this host.",
+        "PyTorch's DistributedDataParallel, for comparison, on this host; tf-parameter-server "
+        "starts 2 processes beside its workers, which --np counts.",
         "--engine",
         panel=DESIGN,
     )

@@ -22,6 +22,7 @@ from hvdprof.rundir.plan import (
     TORCH_DISTRIBUTED_ENGINES,
     TORCH_ENGINE,
     Segment,
+    num_beside,
 )
 
 
@@ -139,7 +140,8 @@ def _pass(
     named = (DDP_ENGINE, *(() if settings.script else TF_ENGINES))
     what = {TORCH_ENGINE: TORCH_ENGINE, **{name: f"{name}-{launch.mode}" for name in named}}
     ranks = "elastic" if settings.elastic else f"np{size}"
-    placed = placement(settings, size)
+    beside = num_beside(engine)
+    placed = {host: ranks + beside for host, ranks in placement(settings, size).items()}
     return PassRecord(
         id=f"{number:02d}-{ranks}-{what.get(engine, launch.mode)}-r{launch.repeat}",
         mode=launch.mode,
@@ -148,7 +150,8 @@ def _pass(
         controller=_backend(settings, engine),
         oversubscribed=bool(crowds(settings, capacity, placed)),
         # A script places itself; its ranks record afterwards whether each had cores of its own.
-        pinned=settings.script is None and can_pin(settings, capacity, placed, timeline=timeline),
+        pinned=not (settings.script or beside)
+        and can_pin(settings, capacity, placed, timeline=timeline),
         segments=[
             SegmentRecord(segment=replace(segment, timeline=timeline))
             for segment in (segments if launch.repeat % 2 else reversed(segments))

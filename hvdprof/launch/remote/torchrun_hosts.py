@@ -68,11 +68,14 @@ def host_commands(
     ]
 
 
-def run_all(commands: Sequence[Sequence[str]], grace_s: float = GRACE_S) -> int:
+def run_all(
+    commands: Sequence[Sequence[str]], grace_s: float = GRACE_S, *, serve_first: bool = False
+) -> int:
     """Run commands at the same time; the exit code of the first that fails, 0 where none does.
 
     Their output goes where that of this process goes. What still runs ``grace_s`` seconds after the
-    first failure is ended.
+    first failure is ended. With ``serve_first`` the others never end by themselves, and are ended
+    when the first one has.
 
     Raises:
         OSError: A command cannot be started; none is left.
@@ -82,8 +85,12 @@ def run_all(commands: Sequence[Sequence[str]], grace_s: float = GRACE_S) -> int:
     try:
         for command in commands:
             running.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
+        first = running[0]
         while running and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
+            if serve_first and (code := first.poll()) is not None:
+                failed = failed or code
+                break
             ended = [process.returncode for process in running if process.poll() is not None]
             running = [process for process in running if process.returncode is None]
             if not failed and (failed := next(filter(None, ended), 0)):

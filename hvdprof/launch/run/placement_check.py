@@ -11,6 +11,7 @@ from hvdprof.rundir.plan import (
     OTHER_ENGINES,
     TF_MULTIWORKER,
     TORCH_DISTRIBUTED_ENGINES,
+    num_beside,
 )
 from hvdprof.rundir.recording.recorder_format import HeaderLine
 
@@ -46,8 +47,9 @@ def refine_from_ranks(
     backends = {header.get("backend", "") for header in headers} - {""}
     if record.engine in TORCH_DISTRIBUTED_ENGINES and len(backends) == 1:
         record.controller = backends.pop()
+    beside = num_beside(record.engine)
     # Replicas of one process have the threads of all.
-    threads = settings.num_threads * record.size // record.num_processes
+    threads = settings.num_threads * (record.size + beside) // record.num_processes
     if settings.device == "cuda":
         crowd = gpu_crowd(
             (of_header(header, name) for name, ranks in by_host.items() for header in ranks),
@@ -56,7 +58,8 @@ def refine_from_ranks(
         record.oversubscribed = crowd is not None and not crowd.is_misplaced
     else:
         record.oversubscribed = any(_too_many(ranks, threads) for ranks in by_host.values())
-    record.pinned = all(_own_cores(ranks, threads) for ranks in by_host.values())
+    # Of processes that do not record it is not known.
+    record.pinned = not beside and all(_own_cores(ranks, threads) for ranks in by_host.values())
 
 
 def _name(record: PassRecord, engine: str) -> None:

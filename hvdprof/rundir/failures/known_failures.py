@@ -166,6 +166,12 @@ KNOWN_CAUSES = (
         "make the strategy first, right behind the imports",
     ),
     _error(
+        r"ValueError: There must be at least one ps\.",
+        "--launcher tf starts workers alone; this strategy needs a coordinator and a server, and "
+        "its steps end where no callback sees them",
+        "hvdprof bench --engine tf-parameter-server measures the strategy on models of its own",
+    ),
+    _error(
         r"No module named '?(?P<module>\w+)",
         "the Python of the ranks has no module {module}",
         "python -m pip install its package, or add its folder to PYTHONPATH",

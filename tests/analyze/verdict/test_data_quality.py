@@ -202,3 +202,22 @@ def test_what_a_strategy_waits_for_is_said_to_be_unseen(
     )
     assert sentence.startswith("3 measurements under a strategy of tf.distribute, which reduces")
     assert sentence.endswith("no straggler. First: 02-np2-throughput-r1.")
+
+
+@pytest.mark.heavy
+def test_what_a_step_of_a_parameter_server_is_and_what_runs_beside_it_is_said(
+    tmp_path: Path,
+) -> None:
+    passes = sweep({1: 10.0, 2: 12.0})
+    for one in passes:
+        one.segments = [SegmentSpec(engine="tf-parameter-server", seen_inside=False)]
+        one.missing_ranks = list(range(1, one.size))
+        one.oversubscribed = True
+
+    said = list(warnings(tmp_path, passes))
+    (unseen,) = (text for text in said if "tf.dist" in text)
+    # A single worker waits for its server, too.
+    assert unseen.startswith(f"{len(passes)} measurements under a strategy of tf.distribute")
+    assert unseen.endswith("a step is as many steps of any workers as there are workers.")
+    (crowded,) = (text for text in said if "(oversubscribed)" in text)
+    assert "its coordinator and parameter server count as ranks. Measured" in crowded

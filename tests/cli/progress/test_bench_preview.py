@@ -87,6 +87,15 @@ def test_more_ranks_than_cores_are_a_warning_before_the_first_launch(engine: str
     assert "oversubscribed" not in fits.getvalue()
 
 
+def test_what_takes_cores_beside_the_ranks_is_in_the_warning() -> None:
+    stream = io.StringIO()
+    announce(_measurement(sizes=(8,), engines=("tf-parameter-server",), script=SCRIPT), stream)
+    assert (
+        "(oversubscribed). Under ParameterServerStrategy its coordinator and parameter server "
+        "count as ranks. Excluded" in stream.getvalue()
+    )
+
+
 def test_a_run_that_stops_early_says_when_and_how_long_it_takes() -> None:
     measurement = _measurement(
         precision=0.03, budget_s=300.0, repeats=6, max_seconds=1.5, num_steps=None

@@ -28,6 +28,13 @@ def test_a_strategy_of_one_process_has_one_worker():
     assert "--np=1" in TensorFlowWorkers().command(replace(JOB, engine="tf-mirrored"))
 
 
+def test_a_parameter_server_is_started_beside_its_workers():
+    command = TensorFlowWorkers().command(replace(JOB, engine="tf-parameter-server"))
+
+    assert command[-6:-3] == ["--np=2", "--parameter-server", "--"]
+    assert "--parameter-server" not in TensorFlowWorkers().command(JOB)
+
+
 def test_ranks_of_other_engines_have_their_launcher():
     launcher = TensorFlowForItsEngines(Torchrun())
 

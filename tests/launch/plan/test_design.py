@@ -234,6 +234,19 @@ def test_strategies_train_twins_in_keras_and_are_not_traced() -> None:
     assert "np1-torch-r1" in ids
 
 
+@pytest.mark.parametrize(("cores", "is_crowded"), [(4, False), (3, True)])
+def test_coordinator_and_parameter_server_take_cores_beside_the_ranks(
+    cores: int, is_crowded: bool
+) -> None:
+    capacity = Capacity({"localhost": cores}, {"localhost": 0}, nccl=False)
+    settings = bench_settings(sizes=(2,), engines=("tf-parameter-server",), num_threads=1)
+    (record,) = plan_design(settings, capacity).passes
+
+    assert (record.size, record.num_processes) == (2, 1)
+    assert record.oversubscribed is is_crowded
+    assert not record.pinned
+
+
 def test_strategies_alone_need_no_torch() -> None:
     design = plan_design(
         bench_settings(sizes=(1, 2), engines=("tf-multiworker",)), LOCAL_FOUR_CORES

@@ -104,6 +104,17 @@ def test_replicas_of_one_process_share_its_cores(
     assert record.engine == planned.engine == "tf-mirrored"
 
 
+@pytest.mark.parametrize(("cores", "oversubscribed"), [(4, False), (3, True)])
+def test_a_coordinator_counts_for_all_processes_of_its_job(
+    tmp_path: Path, cores: int, oversubscribed: bool
+) -> None:
+    one = [SegmentRecord(segment=segment("tf-parameter-server", timeline=False))]
+    header = _header(0, list(range(cores)), list(range(cores)), engine="tf-parameter-server")
+    record = _refined(tmp_path, [header], segments=one, size=2)
+    assert record.oversubscribed is oversubscribed
+    assert not record.pinned
+
+
 @pytest.mark.parametrize(
     ("gpus", "num_seen", "oversubscribed"),
     [
