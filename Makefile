@@ -109,11 +109,14 @@ gpu-check:  ## Check the GPU paths on such a machine: docs/gpu.md.
 	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is missing: make gpu-check PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m benchmarks.gpu_check $(ARGS)
 
-check: $(VENV)/.hvdprof-dev docs-check docs  ## Format, lint, types, import layers, generated documentation.
+check: $(VENV)/.hvdprof-dev docs-check docs  ## Format, lint, types, import layers, generated documentation, workflows.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if [ -x $(BIN)/actionlint ]; then echo "$(BIN)/actionlint .github/workflows/*.yml"; \
+	  $(BIN)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml; \
+	else echo "The workflows are not checked: actionlint has no wheel for this machine."; fi
 
 docs-check: $(VENV)/.hvdprof-dev  ## Generated pages of the documentation are those of the code.
 	$(BIN)/python docs/generate.py --check

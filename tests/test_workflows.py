@@ -1,10 +1,12 @@
-"""The workflows of the forge: their YAML, and that what they run exists.
-
-actionlint, which knows the forge's own grammar, is not run here.
-"""
+"""The workflows of the forge: their grammar by actionlint, and that what they run exists."""
 
 import importlib.util
+import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,15 @@ def notes():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.notes
+
+
+@pytest.fixture(scope="module")
+def actionlint():
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    program = shutil.which("actionlint", path=path)
+    if program is None:
+        pytest.skip("actionlint is not installed: make check brings it where it has a wheel")
+    return [program, "-shellcheck=", "-pyflakes=", "-oneline"]
 
 
 def steps(workflow):
@@ -63,6 +74,30 @@ def test_what_is_run_exists(workflow):
             assert target in targets
         for script in re.findall(r"\.ci/[\w.]+", line):
             assert (ROOT / script).is_file()
+
+
+def test_actionlint_finds_nothing(actionlint):
+    ended = subprocess.run([*actionlint, *map(str, WORKFLOWS)], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "finding"),
+    [
+        ("actions/checkout@v6", "actions/checkout@v4", "runtime .* is deprecated"),
+        ("github.event.pull_request", "github.evnt.pull_request", '"evnt" is not defined'),
+        ("timeout-minutes", "timeout-minute", 'unexpected key "timeout-minute"'),
+    ],
+)
+def test_actionlint_knows_the_grammar_of_the_forge(actionlint, good, bad, finding):
+    (workflow,) = (path for path in WORKFLOWS if path.stem == "performance")
+    text = workflow.read_text(encoding="utf-8")
+    assert good in text
+    ended = subprocess.run(
+        [*actionlint, "-"], input=text.replace(good, bad), capture_output=True, text=True
+    )
+    assert ended.returncode == 1
+    assert re.search(finding, ended.stdout)
 
 
 def test_the_notes_of_a_release_are_its_section(notes):
