@@ -11,6 +11,7 @@ MANIFEST_NAME = "manifest.json"
 NET_NAME = "net.jsonl"
 RESUME_NAME = "resume.json"
 TUNING_NAME = "tuning.json"
+RUNS_FOLDER = Path("runs")
 
 REQUESTS = "request-*.json"
 """What a watcher asks of ranks, a file for each."""

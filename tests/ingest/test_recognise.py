@@ -132,6 +132,22 @@ def test_a_path_that_is_missing_names_what_lies_near(tmp_path: Path) -> None:
         assert caught.value.hint == hint
 
 
+def test_a_path_that_is_missing_and_like_nothing_names_the_last_runs_there(tmp_path: Path) -> None:
+    runs = [tmp_path / "runs" / f"2026112{day}-bench" for day in range(4)]
+    for run in runs:
+        run.mkdir(parents=True)
+        (run / "manifest.json").write_text("{}")
+    (tmp_path / "runs" / "kept").mkdir()
+    last = ", ".join(map(str, runs[:0:-1]))
+    for name in ("nothere", "runs/nothere", "nothere/below"):
+        with pytest.raises(UnreadableInputError) as caught:
+            found_in([tmp_path / name])
+        assert caught.value.hint == f"Runs there: {last}"
+    with pytest.raises(UnreadableInputError) as caught:
+        found_in([tmp_path / "run" / "20261120-bench"])
+    assert caught.value.hint == f"Similar: {tmp_path / 'runs'}"
+
+
 @needs_corpus
 def test_the_timelines_of_the_corpus() -> None:
     found = found_in([CORPUS / "horovod_timelines"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.file_names import shown_name
-from hvdprof.rundir.layout import MANIFEST_NAME
+from hvdprof.rundir.layout import MANIFEST_NAME, RUNS_FOLDER
 from hvdprof.rundir.regular_file import irregular_kind
 from hvdprof.units import count
 
@@ -120,20 +120,22 @@ def missing(path: Path) -> UnreadableInputError:
     name = shown_name(path)
     if is_pattern(path):
         return UnreadableInputError(f"No file matches {name}.")
-    folder = path.parent
-    if not folder.is_dir():
-        existing = next(parent for parent in folder.parents if parent.is_dir())
-        absent = existing / folder.relative_to(existing).parts[0]
-        return UnreadableInputError(
-            f"{name} does not exist: there is no folder {shown_name(absent)}."
-        )
-    similar = difflib.get_close_matches(path.name, _names_in(folder), n=3)
-    return UnreadableInputError(
-        f"{name} does not exist.",
-        hint=f"Similar: {', '.join(shown_name(folder / entry) for entry in similar)}"
-        if similar
-        else "",
-    )
+    absent = path
+    while not absent.parent.is_dir():
+        absent = absent.parent
+    reason = "" if absent == path else f": there is no folder {shown_name(absent)}"
+    return UnreadableInputError(f"{name} does not exist{reason}.", hint=_near(absent))
+
+
+def _near(path: Path) -> str:
+    """What the user may have meant: names like it beside it, else the last runs there by name."""
+    similar = difflib.get_close_matches(path.name, _names_in(path.parent), n=3)
+    if similar:
+        return f"Similar: {', '.join(shown_name(path.parent / name) for name in similar)}"
+    folders = (path.parent, path.parent / RUNS_FOLDER)
+    manifests = [file for folder in folders for file in folder.glob(f"*/{MANIFEST_NAME}")]
+    runs = sorted((file.parent for file in manifests), key=lambda run: run.name)[-3:]
+    return f"Runs there: {', '.join(map(shown_name, reversed(runs)))}" if runs else ""
 
 
 def _names_in(folder: Path) -> list[str]:

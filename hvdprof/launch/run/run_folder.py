@@ -6,12 +6,11 @@ from pathlib import Path
 
 from hvdprof.errors import StorageError
 from hvdprof.launch.plan.preflight import require_space
-from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.layout import RUNS_FOLDER, RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.run_lock import exclusive_run
 from hvdprof.rundir.written_file import make_place
 
-RUNS_FOLDER = Path("runs")
 _OF_OWNER, _OF_GROUP = 0o700, 0o750
 
 
