@@ -1,7 +1,10 @@
 # hvdprof with Horovod for CPUs: the steps of `make bench`, a layer each.
-# Not built by the project's tests, which hold its steps against the Makefile.
+# Built by buildah, not by docker so far: docs/start/install.md.
 #   docker build -t hvdprof . && docker run --rm --shm-size=1g -v "$PWD/runs:/data/runs" hvdprof bench
-FROM debian:12-slim
+ARG BASE=debian:12-slim
+FROM ${BASE}
+# What pip downloads stays in no layer.
+ENV PIP_NO_CACHE_DIR=1
 RUN apt-get update \
  && apt-get install -y --no-install-recommends python3 python3-venv python3-dev g++ make openssh-client \
  && rm -rf /var/lib/apt/lists/*

@@ -65,7 +65,16 @@ def test_an_archive_that_is_missing_or_damaged(tmp_path: Path, content: bytes | 
         unpack_patched(tmp_path)
 
 
-def test_what_is_unpacked_is_patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("has_filters", [True, False])
+def test_what_is_unpacked_is_patched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_filters: bool
+) -> None:
+    if not has_filters:  # Python 3.11.2
+        whole = tarfile.TarFile.extractall
+        monkeypatch.delattr(tarfile, "data_filter")
+        monkeypatch.setattr(
+            tarfile.TarFile, "extractall", lambda self, path: whole(self, path, filter="tar")
+        )
     (tmp_path / "own.patch").write_text(DIFF)
     monkeypatch.setattr(horovod_source, "PATCH_FILE", tmp_path / "own.patch")
     with tarfile.open(tmp_path / "horovod-0.28.1.tar.gz", "w:gz") as archive:
