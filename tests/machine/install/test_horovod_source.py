@@ -1,5 +1,7 @@
 """Horovod's source with our patch: on archives made here, and on the real one where pip gets it."""
 
+import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -83,14 +85,74 @@ def test_what_is_unpacked_is_patched(
     assert (root / "horovod" / "two.py").read_text() == "a\nc\n"
 
 
-@pytest.mark.install
-def test_the_patch_fits_the_real_source(tmp_path: Path) -> None:
-    command = download_command(sys.executable, tmp_path)
+@pytest.fixture(scope="module")
+def real_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source")
+    command = download_command(sys.executable, folder)
     answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    root = unpack_patched(tmp_path)
-    assert "distutils" not in (root / "horovod" / "runner" / "js_run.py").read_text()
+    return unpack_patched(folder)
+
+
+@pytest.mark.install
+def test_the_patch_fits_the_real_source(real_source: Path) -> None:
+    assert "distutils" not in (real_source / "horovod" / "runner" / "js_run.py").read_text()
     changed = PATCH_FILE.read_text().count("--- a/")
-    for path in root.glob("horovod/**/*.py"):
+    for path in real_source.glob("horovod/**/*.py"):
         compile(path.read_text(), str(path), "exec")
-    assert changed == 15
+    assert changed == 16
+
+
+# torch of CUDA, as FindPytorch.cmake asks it: its CUDA_HOME is the folder of any nvcc in PATH.
+FAKE_TORCH = """import os, shutil, sys, types
+class Extension:
+    include_dirs = library_dirs = libraries = ()
+    def __init__(self, *_): pass
+nvcc = shutil.which("nvcc")
+home = os.path.dirname(os.path.dirname(nvcc)) if nvcc else None
+__version__, version = "2.13.0+cu130", types.SimpleNamespace(cuda="13.0", hip=None)
+torch = types.SimpleNamespace(compiled_with_cxx11_abi=lambda: True)
+sys.modules["torch.utils"] = utils = types.ModuleType("torch.utils")
+sys.modules["torch.utils.cpp_extension"] = utils.cpp_extension = types.SimpleNamespace(
+    CUDA_HOME=home, ROCM_HOME=None, CUDAExtension=Extension, CppExtension=Extension)
+"""
+CONFIGURE = """cmake_minimum_required(VERSION 3.13)
+project(asked CXX)
+list(APPEND CMAKE_MODULE_PATH "{modules}")
+set(PY_EXE "{python}")
+find_package(Pytorch REQUIRED)
+message("CUDA of torch: ${{Pytorch_CUDA}}")
+"""
+
+
+@pytest.mark.install
+@pytest.mark.parametrize("has_toolkit", [False, True])
+def test_an_nvcc_without_a_toolkit_makes_no_build_for_gpus(
+    tmp_path: Path, real_source: Path, has_toolkit: bool
+) -> None:
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("cmake is not installed")
+    for name in ("torch.py", "cuda/bin/nvcc", "CMakeLists.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch(0o755)
+    (tmp_path / "torch.py").write_text(FAKE_TORCH)
+    (tmp_path / "cuda/bin/nvcc").write_text("#!/bin/sh\nexit 1\n")
+    modules = real_source / "cmake" / "Modules"
+    (tmp_path / "CMakeLists.txt").write_text(
+        CONFIGURE.format(modules=modules, python=sys.executable)
+    )
+    if has_toolkit:
+        for name in ("include/cuda_runtime.h", "include/cuda.h", "lib64/libcudart.so"):
+            (tmp_path / "cuda" / name).parent.mkdir(exist_ok=True)
+            (tmp_path / "cuda" / name).write_text("#define CUDA_VERSION 13000\n")
+    path = f"{tmp_path / 'cuda/bin'}{os.pathsep}{os.environ['PATH']}"
+    answer = subprocess.run(
+        [cmake, "-S", tmp_path, "-B", tmp_path / "build"],
+        env=os.environ | {"PATH": path, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert f"CUDA of torch: {str(has_toolkit).upper()}\n" in answer.stderr
