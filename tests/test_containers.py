@@ -1,7 +1,9 @@
-"""The Dockerfiles are the steps of the Makefile, and recipes of clusters; none is built here."""
+"""The Dockerfiles are the steps of the Makefile, one is built where it can be; clusters."""
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 from itertools import pairwise
 
@@ -42,6 +44,36 @@ def test_it_installs_what_the_makefile_would_ask_for(name):
 
 def test_the_one_for_gpus_says_that_it_is_untried():
     assert "UNTRIED" in text_of("Dockerfile.cuda").splitlines()[0]
+
+
+def buildah(*arguments: object) -> str:
+    ended = subprocess.run(["buildah", *map(str, arguments)], capture_output=True, text=True)
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-5000:]
+    return ended.stdout
+
+
+@pytest.mark.install
+@pytest.mark.timeout(7200)
+def test_the_image_is_built_and_measures_two_ranks():
+    base = os.environ.get("HVDPROF_IMAGE_BASE")
+    if not base or shutil.which("buildah") is None:
+        pytest.skip("needs buildah, and the name of a base in HVDPROF_IMAGE_BASE")
+    text_of("Dockerfile")
+    own = shlex.split(os.environ.get("HVDPROF_IMAGE_OPTIONS", ""))
+    name = "localhost/hvdprof-of-a-test"
+    build = ("build", "--pull-never", "--build-arg", f"BASE={base}", "--tag", name, *own, ROOT)
+    try:
+        buildah(*build)
+        container = buildah("from", "--pull-never", name).strip()
+        try:
+            within = ("run", container, "--", "hvdprof")
+            buildah(*within, "bench", "--preset", "quick", "--np", "1,2", "-o", "/data/run")
+            verdict = buildah(*within, "analyze", "/data/run")
+        finally:
+            buildah("rm", container)
+    finally:
+        subprocess.run(["buildah", "rmi", name], capture_output=True)
+    assert re.match(r"\S+ % scaling efficiency on 2 ranks", verdict), verdict
 
 
 @pytest.mark.parametrize(
