@@ -34,7 +34,7 @@ def rank_machine(
     """
     rows: list[dict[str, object]] = []
     of_passes = [
-        (str(pass_id), str(measure), own)
+        (str(pass_id), str(measure), _windows(own))
         for table in samples
         for (pass_id, measure), own in table.groupby(["pass_id", "measure"], observed=True)
     ]
@@ -50,20 +50,29 @@ def rank_machine(
     return RANK_MACHINE.frame(rows)
 
 
+def _windows(samples: pd.DataFrame) -> dict[int, Float64s]:
+    """The windows of each rank, of the samples of one measure."""
+    numbers = samples["rank"].to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    ranks, firsts = np.unique(numbers[order], return_index=True)
+    columns = [samples[name].to_numpy(dtype=np.float64)[order] for name in _SUMMED]
+    parts = np.split(np.stack(columns, axis=1), firsts[1:])
+    return dict(zip(ranks.tolist(), parts, strict=True))
+
+
 def _rows(
-    samples: pd.DataFrame, begin: float, end: float, step_ns: float
+    windows_of: Mapping[int, Float64s], begin: float, end: float, step_ns: float
 ) -> Iterator[dict[str, object]]:
-    """One row per rank, of the samples of one measure whose windows lie in the steady steps."""
+    """One row per rank, of the windows that lie in the steady steps."""
     ranks: dict[int, Float64s] = {}
-    for rank, own in samples.groupby("rank"):
-        windows = own[list(_SUMMED)].to_numpy(dtype=np.float64)
+    for rank, windows in windows_of.items():
         middle, ends = windows[:, 0] + windows[:, 1] / 2, windows[:, 0] + windows[:, 1]
         inside = windows[(middle >= begin) & (middle <= end)]
         # A script frees its memory behind the last step, where a short window has its sample.
         whole = windows[(middle >= begin) & (ends <= end)]
         inside = whole if len(whole) else inside
         if len(inside):
-            ranks[int(str(rank))] = inside
+            ranks[rank] = inside
     if not ranks:
         return
     grid = _on_one_grid(list(ranks.values()))

@@ -24,9 +24,8 @@ from hvdprof.ingest.logs.process_stacks import ProcessStacks
 from hvdprof.ingest.logs.ras_text import RasText
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
-from hvdprof.ingest.nccl.line_prefixes import find_head, read_head
+from hvdprof.ingest.nccl.own_processes import NcclProcesses
 from hvdprof.ingest.text.line_filter import EVERY_LINE, any_of
-from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.printed_lines import LogFile, Part
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
@@ -90,6 +89,7 @@ def read_printed_file(
     for reader in readers:
         reader.state_np(np)
     inspector = next(reader for reader in readers if isinstance(reader, NcclInspector))
+    processes = NcclProcesses()
     patterns: tuple[str, ...] = ()
 
     def wanted() -> str:
@@ -97,17 +97,19 @@ def read_printed_file(
         patterns = tuple([reader.wanted for reader in readers])
         if EVERY_LINE in patterns:
             return EVERY_LINE
-        return any_of((*patterns, _NCCL) if len(file.nccl_processes) < 2 else patterns)
+        return any_of((*patterns, _NCCL) if len(processes.found) < 2 else patterns)
 
     def ahead(part: Part, place: int) -> int:
         # Until every reader has said what it wants, each gets all lines.
-        return place if EVERY_LINE in patterns else inspector.read_ahead(part, place)
+        if EVERY_LINE in patterns:
+            return place
+        behind = inspector.read_ahead(part, place)
+        return behind if behind > place else processes.read_ahead(part, place, patterns)
 
     try:
         for tagged in source.lines(wanted, ahead):
             line = tagged.without_inner_tags()
-            if len(file.nccl_processes) < 2 and " NCCL " in line.text:
-                _note_process(line, file)
+            processes.take(line)
             # A tag inside may have hidden what a reader wants.
             takers = source.takers(patterns) if line is tagged else range(len(readers))
             for reader in [readers[number] for number in takers]:
@@ -117,6 +119,7 @@ def read_printed_file(
                     reader.num_absurd += 1
     except BrokenEndError as error:
         file.notes.append(Note(NoteCode.CUT_SHORT, str(error)))
+    file.nccl_processes = processes.found
     _end(file, source, readers)
     return file
 
@@ -133,10 +136,3 @@ def _end(file: PrintedFile, source: LogFile, readers: Sequence[PartReader]) -> N
     if number := sum(reader.num_absurd for reader in readers):
         text = f"{counted(number, 'row')} omitted: a number is too large or too small"
         file.notes.append(Note(NoteCode.OMITTED, text, number=number))
-
-
-def _note_process(line: PrintedLine, file: PrintedFile) -> None:
-    found = find_head(line.text)
-    if found is not None:
-        head = read_head(found, line.rank, line.host)
-        file.nccl_processes.add((head.host, str(head.pid)))

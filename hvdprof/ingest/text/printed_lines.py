@@ -215,6 +215,7 @@ class UntouchedLines:
     def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
         self.block, self._log = block, log
         self._has_cr = b"\r" in block.data
+        self._places: dict[str, npt.NDArray[np.int64]] = {}
         self.numbers: list[int] = (block.places + first).tolist()
 
     def __len__(self) -> int:
@@ -223,7 +224,11 @@ class UntouchedLines:
 
     def places(self, pattern: str, among: list[int] | None = None) -> npt.NDArray[np.int64]:
         """Where those are that a pattern finds, among all or some."""
-        return matching(self.block.data, self.block.bounds, pattern, among)
+        if among is not None:
+            return matching(self.block.data, self.block.bounds, pattern, among)
+        if pattern not in self._places:
+            self._places[pattern] = matching(self.block.data, self.block.bounds, pattern)
+        return self._places[pattern]
 
     def line(self, place: int) -> PrintedLine | None:
         """One line; None where the next continues it."""
