@@ -40,6 +40,8 @@ PURE = --pure -n logical --dist worksteal
 LIGHT := not heavy
 REAL := horovod or browser or install or root
 ALONE := timing or gpu
+# Each part writes down what failed in it, for the summary after the last one.
+PART = $(BIN)/python -m pytest -p tests.parts.plugin --part
 # Tests start hundreds of commands and ranks: none of them shall compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -78,12 +80,13 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 38 minutes on two core
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,command -v promtool && command -v prometheus,Prometheus for the tests of its metrics is,prometheus); }
-	failed=0; \
-	$(BIN)/python -m pytest $(PURE) -m "$(LIGHT)" $(COV) || failed=1; \
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch or heavy) and not (waits or $(REAL) or $(ALONE))" || failed=1; \
-	$(BIN)/python -m pytest -n 6 --dist worksteal -m "waits and not ($(ALONE))" || failed=1; \
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not (waits or $(ALONE))" || failed=1; \
-	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
+	rm -f build/parts.jsonl; failed=0; \
+	$(PART) light $(PURE) -m "$(LIGHT)" $(COV) || failed=1; \
+	$(PART) long -n logical --dist worksteal -m "(slow or torch or heavy) and not (waits or $(REAL) or $(ALONE))" || failed=1; \
+	$(PART) waits -n 6 --dist worksteal -m "waits and not ($(ALONE))" || failed=1; \
+	$(PART) real -n 3 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not (waits or $(ALONE))" || failed=1; \
+	$(PART) alone -m "$(ALONE)" || failed=1; \
+	$(BIN)/python -m tests.parts light long waits real alone || failed=1; \
 	exit $$failed
 
 # The recipe of `make test`: a plugin omits what the change does not need.

@@ -5,6 +5,7 @@ from itertools import combinations
 
 from tests.builders.places import ROOT
 from tests.conftest import LONGEST_FIRST, NOT_FAST, NOT_PURE
+from tests.parts.plugin import FILE
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
@@ -28,6 +29,15 @@ def test_the_recipe_runs_the_light_part_and_four_others() -> None:
     recipe = MAKEFILE[MAKEFILE.index("\ntest: ") :].split("\n\n")[0]
     assert recipe.count('$(PURE) -m "$(LIGHT)" ') == 1
     assert len(expressions()) == 5
+
+
+def test_the_summary_names_every_part_in_its_order() -> None:
+    recipe = MAKEFILE[MAKEFILE.index("\ntest: ") :].split("\n\n")[0]
+    started = re.findall(r"\$\(PART\) (\w+) ", recipe)
+    named = re.findall(r"-m tests\.parts ([\w ]+) \|\|", recipe)
+    assert [" ".join(started)] == named
+    assert len(started) == len(expressions())
+    assert f"rm -f {FILE};" in recipe, "the summary holds earlier runs, too"
 
 
 def runs(part: int, expression: str, values: dict[str, bool]) -> bool:
