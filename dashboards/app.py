@@ -1,6 +1,5 @@
 """The Dash app: its pages, and its server."""
 
-import contextlib
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -32,7 +31,8 @@ from hvdprof.dashboards.pages import (
     runs as runs_page,
 )
 from hvdprof.dashboards.run_store import RunStore, read_and_analyze
-from hvdprof.errors import EnvironmentNotReadyError, HvdprofError
+from hvdprof.dashboards.view import View
+from hvdprof.errors import EnvironmentNotReadyError
 
 # Dash's default page with a language, which screen readers need.
 _INDEX = """<!DOCTYPE html>
@@ -141,13 +141,11 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         url = f"http://{shown}:{listening.getsockname()[1]}/"
         on_ready(address_with_token(url, access.token))
-        # The first page that is opened waits less for its run.
-        threading.Thread(target=_read_first, args=(runs,), daemon=True).start()
+        # The first page that is opened waits less.
+        threading.Thread(target=_draw_first, args=(runs,), daemon=True).start()
         server.run()
 
 
-def _read_first(runs: RunStore) -> None:
-    with contextlib.suppress(HvdprofError):
-        # Its page says what is wrong with a run.
-        for run_id in runs.ids[:1]:
-            runs.finished(run_id)
+def _draw_first(runs: RunStore) -> None:
+    for run_id in runs.ids[:1]:
+        shell.content(diagnosis, runs, View(diagnosis.PATH, {"run": run_id}))

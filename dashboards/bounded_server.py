@@ -22,15 +22,16 @@ _MOST_CACHED = 128
 _KINDS = ("application/json", "application/javascript", "text/javascript", "text/css", "text/html")
 # A view is compressed while the browser waits for it, a script once.
 _FAST, _SMALL = 3, 6
+_FOREVER_S = 31_536_000
 
 
 def compress(app: Dash) -> None:
-    """Compress what browsers accept compressed, in every response of the app.
+    """Compress what browsers accept compressed, and let them keep scripts and styles.
 
     Args:
         app: The app.
     """
-    cached: OrderedDict[tuple[str, str], bytes] = OrderedDict()
+    cached: OrderedDict[tuple[str, str | None], bytes] = OrderedDict()
     lock = threading.Lock()
 
     def shrink(response: Response) -> Response:
@@ -40,7 +41,8 @@ def compress(app: Dash) -> None:
         response.direct_passthrough = False
         file = response.response
         etag = response.headers.get("ETag")
-        key = (request.path, etag) if etag else None
+        is_fixed = bool(etag or response.cache_control.max_age)
+        key = (request.path, etag) if is_fixed else None
         with lock:
             packed = cached.get(key) if key else None
         if packed is None:
@@ -53,15 +55,19 @@ def compress(app: Dash) -> None:
                 cached[key] = packed
                 while len(cached) > _MOST_CACHED:
                     cached.popitem(last=False)
+        if etag:
             # The compressed bytes are another representation of the same resource.
-            response.headers["ETag"] = f"W/{str(etag).removeprefix('W/')}"
+            response.headers["ETag"] = f"W/{etag.removeprefix('W/')}"
         response.set_data(packed)
         if hasattr(file, "close"):
             file.close()
         response.headers["Content-Encoding"] = "gzip"
         response.headers.add("Vary", "Accept-Encoding")
-        return response
+        # Dash compares with its own tag, and would send plotly.js with each page that is loaded.
+        return response.make_conditional(request)
 
+    # Their addresses name the time of their last change.
+    app.server.config["SEND_FILE_MAX_AGE_DEFAULT"] = _FOREVER_S
     app.server.after_request(shrink)
 
 

@@ -129,6 +129,9 @@ def _register_page(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
         Input(ids.LOCATION, "search"),
         Input(ids.DUE, "data"),
         State(ids.DRAWN, "data"),
+        # A run that takes longer to read than a look would be asked for again, and the answer that
+        # comes first be dropped.
+        running=[(Output(ids.CLOCK, "disabled"), True, False)],
     )
     def show(
         pathname: object, search: object, _due: object, drawn: object

@@ -75,10 +75,13 @@ _FINDINGS_ABOUT = (
 
 def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of a run or a standalone file."""
-    looked = runs.finished(str(view.run))
-    if isinstance(looked, FilesAnalysis):
-        return found_content(looked)
-    return content(looked, view)
+
+    def drawn() -> dmc.Stack:
+        looked = runs.finished(str(view.run))
+        return found_content(looked) if isinstance(looked, FilesAnalysis) else content(looked, view)
+
+    # The server draws it before a browser asks for it.
+    return runs.made(str(view.run), (PATH, *sorted(view.values.items())), drawn)
 
 
 def register(app: Dash, runs: RunStore) -> None:

@@ -1,5 +1,6 @@
 import gzip
 import http.client
+import re
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ from tests.builders.served_dashboard import served
 
 GZIP = {"Accept-Encoding": "gzip, deflate"}
 SCRIPT = "/assets/timeline_tool.js"
+GRAPH = "/_dash-component-suites/dash/dcc/async-graph.js"
 
 
 @pytest.fixture
@@ -37,11 +39,26 @@ def test_pages_scripts_and_answers_are_compressed(client, path):
 # Werkzeug leaves the file of an answer without a body to the garbage collection.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_script_is_compressed_once_and_not_sent_again(client, monkeypatch):
+    grid = re.search(r"/[^\"]*dash_ag_grid[^\"]*", client.get("/").text)[0]
+    client.get(grid, headers=GZIP, buffered=True)
     first = client.get(SCRIPT, headers=GZIP, buffered=True)
     monkeypatch.setattr(gzip, "compress", lambda *_, **__: pytest.fail("compressed again"))
     assert client.get(SCRIPT, headers=GZIP, buffered=True).data == first.data
+    # It has no tag, and is named by its version.
+    assert client.get(grid, headers=GZIP, buffered=True).headers["Content-Encoding"] == "gzip"
     unchanged = GZIP | {"If-None-Match": first.headers["ETag"]}
     assert client.get(SCRIPT, headers=unchanged).status_code == 304
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("path", [GRAPH, "/assets/hvdprof.css?m=1"])
+def test_what_a_browser_has_is_not_sent_again(client, path):
+    first = client.get(path, headers=GZIP, buffered=True)
+    unchanged = GZIP | {"If-None-Match": first.headers["ETag"]}
+    again = client.get(path, headers=unchanged, buffered=True)
+    assert (again.status_code, again.data) == (304, b"")
+    # The address of the style sheet names its change.
+    assert ((first.cache_control.max_age or 0) > 86_400) == (path != GRAPH)
 
 
 def test_what_is_short_or_refused_stays_as_it_is(client):

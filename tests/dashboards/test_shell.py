@@ -1,10 +1,13 @@
 """The navigation: tabs, what would fill the empty ones, keys, and old addresses."""
 
+import time
+
 import pytest
 
+from hvdprof.dashboards import frame
 from hvdprof.dashboards.app import PAGES, TABS
 from hvdprof.dashboards.navigation import lacks_of
-from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.dashboards.shell import OLD_PATHS, page_for
 from tests.builders.browser import serious_violations, show, wait_until, watched_page
 from tests.builders.served_dashboard import (
@@ -131,3 +134,22 @@ def test_digits_open_the_tabs_but_not_while_one_types(runs):
         page.keyboard.press("Escape")
         assert "/runs" not in page.url
         assert watched.complaints == []
+
+
+@pytest.mark.browser
+def test_a_run_that_is_read_for_long_is_asked_for_once(tmp_path, monkeypatch):
+    def read(path):
+        time.sleep(3)
+        return read_and_analyze(path)
+
+    # Before, every look at the clock asked again, and the answer that came first was dropped.
+    monkeypatch.setattr(frame, "_LOOK_EVERY_MS", 300)
+    slow = RunStore([measured_run(tmp_path / "measured")], read=read)
+    with served(slow) as address, watched_page(address) as watched:
+        asked = []
+        watched.page.on("request", lambda request: asked.append(request.post_data or ""))
+        show(watched, f"{address}/?run=measured")
+        assert sum('"output":"..page.children...drawn.data.."' in body for body in asked) == 1
+        # It looks again once the page is there.
+        watched.page.wait_for_timeout(1_000)
+        assert sum('"output":"due.data"' in body for body in asked) > 0
