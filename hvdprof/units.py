@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 MISSING = "-"
 UNBOUNDED = "(CI unbounded: too noisy)"
@@ -148,6 +149,14 @@ def duration(duration_s: float) -> str:
     parts = ((whole // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s"))
     shown = [f"{number} {unit}" for number, unit in parts if number]
     return " ".join(shown[:2]) if shown else "0 s"
+
+
+def moment(time_ns: float) -> str:
+    """Nanoseconds since 1970 as date and time; of a log that prints no date the time alone."""
+    if math.isnan(time_ns):
+        return MISSING
+    shown = datetime.fromtimestamp(time_ns // 1e9, UTC)
+    return shown.strftime("%H:%M:%S" if shown.year == 1970 else "%Y-%m-%d %H:%M:%S")
 
 
 def two_digit_percent(ratio: float) -> str:

@@ -168,3 +168,9 @@ def test_a_share_has_no_more_digits_than_its_interval():
     assert units.interval_of_unit(0.566, 0.351, 0.780, "ratio") == "57 % (35 to 78)"
     assert units.interval_of_unit(0.566, 0.561, 0.571, "ratio") == "56.6 % (56.1 to 57.1)"
     assert units.interval_of_unit(0.3, 0.15, float("nan"), "ratio") == "30.0 % (15.0 or more)"
+
+
+def test_a_printed_time_is_a_date_and_a_time():
+    assert units.moment(1_555_163_792e9) == "2019-04-13 13:56:32"
+    assert units.moment(50_192e9) == "13:56:32"
+    assert units.moment(math.nan) == "-"

@@ -206,7 +206,7 @@ def printed(runs: RunStore, run_id: str) -> list[Component]:
             *("Stall warnings of Horovod and hvdprof", STALLS, None),
             "Tensors that some ranks submitted and others did not for a minute or more.",
         ),
-        ("Other failures", INCIDENTS, _INCIDENT_COLUMNS, ""),
+        ("Failures in the output", INCIDENTS, _INCIDENT_COLUMNS, ""),
         (
             *("Steps inferred from the timeline", INFERRED_STEPS, _INFERRED_COLUMNS),
             "Estimated from recurring sets of reduced tensors, with a confidence.",

@@ -1,7 +1,9 @@
+import pandas as pd
 import pytest
 
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.model.tables.collective_tables import LINK_FIT
+from hvdprof.model.tables.log_tables import STALLS
 from hvdprof.model.tables.waiting_tables import STRAGGLERS
 
 NAN = float("nan")
@@ -77,3 +79,9 @@ def test_a_long_text_wraps_in_a_column_of_bounded_width():
     assert by_name["pattern"]["wrapText"]
     assert by_name["pattern"]["autoHeight"]
     assert "wrapText" not in by_name["rank"]
+
+
+def test_a_time_that_a_log_prints_is_a_date():
+    frame = pd.DataFrame({"time_ns": [1_555_163_792_000_000_000], "warning": [0]})
+    card = str(table_card("Stalls", STALLS, frame, columns=("time_ns", "warning")))
+    assert "2019-04-13 13:56:32" in card

@@ -10,6 +10,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.files.log_verdict import ended_process
 from hvdprof.analyze.files.next_recording import scaling_command
+from hvdprof.analyze.findings.log_rules.stall_rule import missing_rows
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.file_page import Fact, Unanswered
 from hvdprof.rank_names import ranks_listed
@@ -30,7 +31,7 @@ def log_facts(log: pd.DataFrame) -> list[Fact]:
 
 def stall_facts(stalls: pd.DataFrame) -> list[Fact]:
     """Stall warnings: how many, which ranks they name, whether Horovod gave up."""
-    missing = stalls[stalls["state"] == "missing"]
+    missing = missing_rows(stalls)
     facts = [
         Fact("num_stall_warnings", "stall warnings", int(stalls["warning"].nunique())),
         Fact("num_stalled_tensors", "stalled tensors named", int(stalls["tensor"].nunique())),

@@ -15,7 +15,7 @@ _RANK = Column(
     "without "
     "either.",
 )
-_TIME = Column(
+PRINTED_TIME = Column(
     "time_ns",
     "Int64",
     "ns",
@@ -62,7 +62,7 @@ HOROVOD_LOG = Table(
         _FILE,
         _LINE,
         _RANK,
-        _TIME,
+        PRINTED_TIME,
         Column("level", "category", "", "trace, debug, info, warning, error or fatal, as printed."),
         Column("source", "category", "", "Source file and line of Horovod; empty where cut off."),
         Column("message", "category", "", "The text, at most 500 characters, without stall lists."),
@@ -75,7 +75,7 @@ STALLS = Table(
     (
         _FILE,
         _LINE,
-        _TIME,
+        PRINTED_TIME,
         Column("warning", "int64", "", "Number of the warning in its file, from 0."),
         Column("waited_s", "float64", "s", "Waiting time of the tensor as printed in the warning."),
         Column(
@@ -98,7 +98,7 @@ INCIDENTS = Table(
         _FILE,
         _LINE,
         _RANK,
-        _TIME,
+        PRINTED_TIME,
         Column(
             "kind",
             "category",

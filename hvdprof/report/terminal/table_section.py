@@ -14,6 +14,7 @@ from hvdprof.errors import UsageError
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Column, Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
+from hvdprof.model.tables.log_tables import PRINTED_TIME
 from hvdprof.report.plain_console import report_console
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.whole_table import natural_width, print_blocks
@@ -178,6 +179,8 @@ def column_texts(column: Column, table: Table, rows: pd.DataFrame) -> list[str]:
         return ["" if pd.isna(value) else str(value) for value in rows[column.name]]
     values = _floats(rows[column.name])
     ends = interval_ends(column, table)
+    if column == PRINTED_TIME:
+        return [units.moment(value) for value in values]
     if ends is None:
         return [units.of_unit(value, column.unit) for value in values]
     lows, highs = (_floats(rows[end.name]) for end in ends)

@@ -48,3 +48,13 @@ def test_warnings_that_name_no_rank_are_no_finding(tmp_path, end):
 def test_old_warnings_list_the_ranks_that_came(tmp_path):
     found = finding(tmp_path, f"{OPENING}Stalled ops: a [ready ranks: 0, 2]\n")
     assert (found["subject"], found["confidence"]) == ("rank 1", "likely")
+
+
+def test_the_facts_name_the_ranks_of_the_verdict(tmp_path):
+    path = tmp_path / "job.log"
+    old = "Stalled ops: a.weight [ready ranks: 0, 1, 3]\n"
+    path.write_text(f"{OPENING}{old}{OPENING}Missing ranks:\n1: [b.weight]\n", encoding="utf-8")
+    (file,) = analyze_files(load_run(path)).files
+    named = next(fact.value for fact in file.facts if fact.name == "missing_ranks")
+    assert named == "1, 2"
+    assert "ranks 1 and 2 did not submit" in file.verdict

@@ -34,7 +34,7 @@ def stalled_ranks(stalls: pd.DataFrame) -> Iterator[Finding]:
     Args:
         stalls: Rows of STALLS of one file.
     """
-    missing = _missing(stalls)
+    missing = missing_rows(stalls)
     if missing.empty:
         return
     ranks = sorted({int(rank) for rank in missing["stalled_rank"]})
@@ -83,7 +83,7 @@ def stall_sentence(stalls: pd.DataFrame) -> str:
     known = longest == longest
     during = f" for at least {units.seconds(longest)}" if known else ""
     tensors = units.counted(int(stalls["tensor"].nunique()), "tensor")
-    missing = _missing(stalls)
+    missing = missing_rows(stalls)
     ranks = sorted({int(rank) for rank in missing["stalled_rank"]})
     if not ranks:
         return f"Stall: {tensors} stalled{during}."
@@ -106,7 +106,7 @@ def _short(tensor: str) -> str:
     return f"\N{HORIZONTAL ELLIPSIS}{tensor[-_MOST_NAME_CHARACTERS:]}"
 
 
-def _missing(stalls: pd.DataFrame) -> pd.DataFrame:
+def missing_rows(stalls: pd.DataFrame) -> pd.DataFrame:
     """The rows of ranks that did not submit; old Horovod lists those that did."""
     if (stalls["state"] == "ready").any():
         stalls = pd.concat([stalls, _missing_of_ready(stalls)])
