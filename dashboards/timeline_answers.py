@@ -31,7 +31,7 @@ from hvdprof.figures.timeline.event_details import (
     timeline_passes,
 )
 from hvdprof.figures.timeline.event_search import Hits, events_named, steps_of_kind
-from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans, turn_gaps
+from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans
 from hvdprof.figures.timeline.opening import Opening, opening_of
 from hvdprof.figures.timeline.range_table import range_facts
 from hvdprof.figures.timeline.rank_times import STEP_KINDS, StepKind
@@ -42,7 +42,6 @@ from hvdprof.figures.timeline.view_data import COLOURS, SHADES, Asked, Json, vie
 from hvdprof.model.cell_key import setting_of_row
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
-from hvdprof.model.tables.run_tables import TURNS
 
 PATH = "/timeline-data/<what>"
 
@@ -125,11 +124,13 @@ def view_answer(runs: RunStore, view: View) -> Json:
     choice = _choice(view, opening)
     rows, num_left_out = timeline_rows(lanes, choice)
     window = window_of(view, lanes, _opened(opening, lanes))
-    beside = round(window.length_ns * _BESIDE)
-    sent = fitted(window.first_ns - beside, window.last_ns + beside, lanes.length_ns)
+    low, high = lanes.axis.window(window.first_ns, window.last_ns)
+    beside = round((high - low) * _BESIDE)
+    sent = fitted(low - beside, high + beside, lanes.axis.length_ns)
     pixels = min(max(view.whole("px") or _BINS, 100), _WIDEST)
-    wider = round(pixels * sent.length_ns / max(window.length_ns, 1))
-    asked = Asked(window.first_ns, window.last_ns, sent.first_ns, sent.last_ns, wider)
+    wider = round(pixels * sent.length_ns / max(high - low, 1))
+    first, last = lanes.axis.times([sent.first_ns, sent.last_ns]).tolist()
+    asked = Asked(window.first_ns, window.last_ns, first, last, wider)
     data = view_data(lanes, rows, choice, asked, _executions(runs, view, lanes))
     return data | {
         "pass": lanes.pass_id,
@@ -141,13 +142,11 @@ def view_answer(runs: RunStore, view: View) -> Json:
         "segments": segment_spans(lanes),
         "finding": opening.finding,
         "acting": opening.steps,
-        "notes": [
-            *turn_gaps(lanes, rows, runs.table(str(view.run), TURNS.name)),
-            *lane_notes(lanes, rows, runs.run(str(view.run)).segments),
-        ],
+        "notes": lane_notes(lanes, rows, runs.run(str(view.run)).segments),
         "kinds": [[name, COLOURS[name]] for name in CATEGORIES],
         "used": [CATEGORIES[number] for number in lanes.spans.categories()],
         "shades": SHADES,
+        **({"turns": turns} if (turns := lanes.axis.turns) else {}),
     }
 
 
@@ -165,7 +164,8 @@ def details_answer(runs: RunStore, view: View) -> Json:
     if lane is None or at is None or not 0 <= lane < len(lanes.names):
         return {}
     window = window_of(view, lanes, _opened(_opening(runs, view, lanes), lanes))
-    width = max(window.length_ns // _BINS, 1)
+    low, high = lanes.axis.window(window.first_ns, window.last_ns)
+    width = max((high - low) // _BINS, 1)
     return derived_facts(lanes, lane, at) or {
         "title": f"Around {place_text(at)}, {length_text(width)} wide",
         "facts": bin_facts(lanes, lane, at, width),

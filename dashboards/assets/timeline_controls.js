@@ -91,7 +91,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       const {model} = this.tool;
       const segments = (model.data || {segments: []}).segments;
       if (segments.length < 2) { return ""; }
-      const middle = (model.window[0] + model.window[1]) / 2;
+      const {middle} = model;
       const here = segments.find((one) => middle >= one.from && middle <= one.to) || segments[0];
       return model.get("segment") || here.name;
     }

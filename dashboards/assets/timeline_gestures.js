@@ -54,12 +54,12 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       if (!scale) { return; }
       if (pointers.size === 2) {
         tool.select(null, false);
-        start = {kind: "pinch", window: tool.model.window.slice(), ...pinched()};
+        start = {kind: "pinch", places: tool.model.places, ...pinched()};
         return;
       }
       const kind = place[0] < scale.left ? "names" :
         event.shiftKey || tool.isSelecting() ? "select" : "pan";
-      start = {kind, place, scale, window: tool.model.window.slice(), moved: false};
+      start = {kind, place, scale, places: tool.model.places, moved: false};
     });
 
     canvas.addEventListener("pointermove", (event) => {
@@ -67,22 +67,22 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       tool.hover(place, event);
       if (!start || !pointers.has(event.pointerId)) { return; }
       pointers.set(event.pointerId, place);
-      const [first, last] = start.window;
+      const [first, last] = start.places;
       if (start.kind === "pinch" && pointers.size === 2) {
         const now = pinched();
         const scale = T.scaleOf(first, last, tool.scale().left, tool.scale().right);
         const length = (last - first) * start.distance / now.distance;
         const share = (now.middle - scale.left) / (scale.right - scale.left);
         const from = scale.ns(start.middle) - share * length;
-        tool.model.show(from, from + length);
+        tool.model.showPlaces(from, from + length);
         return;
       }
       if (!start.place) { return; }
       start.moved = start.moved || Math.hypot(place[0] - start.place[0], place[1] - start.place[1]) > MOVED;
       if (!start.moved) { return; }
       if (start.kind === "pan") {
-        const by = start.scale.ns(start.place[0]) - start.scale.ns(place[0]);
-        tool.model.show(first + by, last + by);
+        const by = start.scale.place(start.place[0]) - start.scale.place(place[0]);
+        tool.model.showPlaces(first + by, last + by);
       } else if (start.kind === "select") {
         const clamp = (x) => Math.min(Math.max(x, start.scale.left), start.scale.right);
         tool.select([start.place[0], place[0]].map((x) => Math.round(start.scale.ns(clamp(x))))
@@ -122,26 +122,26 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         return;
       }
       canvas.setPointerCapture(event.pointerId);
-      const at = scale.ns(x(event));
-      const [first, last] = tool.model.window;
-      const isInside = at >= first && at <= last && last - first < tool.model.length;
+      const at = scale.place(x(event));
+      const [first, last] = tool.model.places;
+      const isInside = at >= first && at <= last && last - first < scale.high;
       start = {at, first, last, isInside, place: x(event), moved: false};
     });
     canvas.addEventListener("pointermove", (event) => {
       if (!start) { return; }
       start.moved = start.moved || Math.abs(x(event) - start.place) > MOVED;
       if (!start.moved) { return; }
-      const at = tool.wholeScale().ns(x(event));
+      const at = tool.wholeScale().place(x(event));
       if (start.isInside) {
-        tool.model.show(start.first + at - start.at, start.last + at - start.at);
+        tool.model.showPlaces(start.first + at - start.at, start.last + at - start.at);
       } else {
-        tool.model.show(Math.min(at, start.at), Math.max(at, start.at));
+        tool.model.showPlaces(Math.min(at, start.at), Math.max(at, start.at));
       }
     });
     canvas.addEventListener("pointerup", () => {
       if (start && !start.moved && !start.isInside) {
         const half = (start.last - start.first) / 2;
-        if (2 * half < tool.model.length) { tool.model.show(start.at - half, start.at + half); }
+        if (2 * half < tool.wholeScale().high) { tool.model.showPlaces(start.at - half, start.at + half); }
       }
       start = null;
     });

@@ -38,9 +38,12 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     stroke() { this.parts.push(`<path d="${this.points.join("")}" ${this.stroked}/>`); }
     fill() { this.parts.push(`<path d="${this.points.join("")}" ${this.paint}/>`); }
     measureText(text) { this.measure.font = this.font; return this.measure.measureText(text); }
-    fillText(text, x, y) {
+    upright(text, x, y) {
+      this.fillText(text, x, y, `transform="rotate(-90 ${short(x)} ${short(y + this.shift)})" `);
+    }
+    fillText(text, x, y, more = "") {
       const anchor = this.textAlign === "center" ? "middle" : "start";
-      this.parts.push(`<text x="${short(x)}" y="${short(y + this.shift)}" ${this.paint} ` +
+      this.parts.push(`<text x="${short(x)}" y="${short(y + this.shift)}" ${this.paint} ${more}` +
         `text-anchor="${anchor}" dominant-baseline="central" style="font:${escaped(this.font)}">` +
         `${escaped(text)}</text>`);
     }

@@ -80,14 +80,34 @@ window.hvdprofTimeline.Model = class {
     }, this.constructor.WRITE_AFTER_MS);
   }
 
+  get axis() { return (this.data || this.base || {axis: window.hvdprofTimeline.PLAIN}).axis; }
+
+  // The ends of the window on the axis.
+  get places() { return this.window.map(this.axis.of); }
+
+  get middle() {
+    const [low, high] = this.places;
+    return this.axis.time((low + high) / 2);
+  }
+
   get length() { return (this.base || this.data || {length: 1}).length; }
 
   // Show a window: at once from what is there, and exactly once the server has answered.
-  show(first, last) {
-    const length = this.length;
-    const wanted = Math.min(Math.max(last - first, this.constructor.SHORTEST), length);
-    const start = Math.round(Math.min(Math.max(first, 0), length - wanted));
-    this.window = [start, Math.round(start + wanted)];
+  show(first, last) { this.showPlaces(...[first, last].map(this.axis.of)); }
+
+  // Beside two times, a share of what lies between them.
+  showAround(first, last, share, least = 0) {
+    const [low, high] = [first, last].map(this.axis.of);
+    const beside = Math.max(share * (high - low), least);
+    this.showPlaces(low - beside, high + beside);
+  }
+
+  showPlaces(low, high) {
+    const {axis} = this;
+    const length = axis.of(this.length);
+    const wanted = Math.min(Math.max(high - low, this.constructor.SHORTEST), length);
+    const start = Math.round(Math.min(Math.max(low, 0), length - wanted));
+    this.window = [start, start + wanted].map((place) => Math.round(axis.time(place)));
     this.follow = false;
     const isWhole = wanted >= length;
     for (const key of this.constructor.PLACES) { this.params.delete(key); }
@@ -115,25 +135,26 @@ window.hvdprofTimeline.Model = class {
 
   // The next or the previous step in which the finding acts, three steps wide.
   toActing(by) {
-    const middle = (this.window[0] + this.window[1]) / 2;
+    const {middle} = this;
     const steps = (this.data.acting || []).filter(([first, last]) =>
       (by > 0 ? first > middle : last < middle));
     const [first, last] = steps[by > 0 ? 0 : steps.length - 1] || [];
-    if (first !== undefined) { this.show(first - (last - first), last + (last - first)); }
+    if (first !== undefined) { this.showAround(first, last, 1); }
   }
 
   zoom(factor, at) {
-    const [first, last] = this.window;
-    const anchor = at === null || at === undefined ? (first + last) / 2 : at;
-    const length = Math.min(Math.max((last - first) * factor, this.constructor.SHORTEST), this.length);
-    const share = (anchor - first) / (last - first);
-    this.show(anchor - share * length, anchor + (1 - share) * length);
+    const [low, high] = this.places;
+    const anchor = at === null || at === undefined ? (low + high) / 2 : this.axis.of(at);
+    const most = this.axis.of(this.length);
+    const length = Math.min(Math.max((high - low) * factor, this.constructor.SHORTEST), most);
+    const share = (anchor - low) / (high - low);
+    this.showPlaces(anchor - share * length, anchor + (1 - share) * length);
   }
 
   pan(share) {
-    const [first, last] = this.window;
-    const by = share * (last - first);
-    this.show(first + by, last + by);
+    const [low, high] = this.places;
+    const by = share * (high - low);
+    this.showPlaces(low + by, high + by);
   }
 
   rowsKey() { return this.constructor.ROWS.map((key) => this.get(key)).join("\n"); }
@@ -181,7 +202,10 @@ window.hvdprofTimeline.Model = class {
       const found = await answer.json();
       if (this.closed) { return null; }
       this.problem = answer.ok ? "" : [found.problem, found.hint].filter(Boolean).join(" ");
-      if (answer.ok) { return found; }
+      if (answer.ok) {
+        if (what === "view") { found.axis = window.hvdprofTimeline.axisOf(found.turns); }
+        return found;
+      }
     } catch (error) {
       if (this.closed) { return null; }
       this.problem = "The dashboard does not answer. Check that its process still runs.";

@@ -1,6 +1,7 @@
 // Drawing of the timeline on a canvas, or on what takes the same calls (timeline_image.js).
 window.hvdprofTimeline = window.hvdprofTimeline || {};
 (() => {
+  const T = window.hvdprofTimeline;
   const FONT = "system-ui, sans-serif";
   const HEIGHTS = {group: 20, bands: 46};
   const [LOWEST, HIGHEST] = [18, 48];
@@ -32,6 +33,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       colours: kinds.map(([, colour]) => onPaper(colour, isDark)),
       tint: isDark ? "rgba(255,140,80,0.16)" : "rgba(213,94,0,0.12)",
       wash: isDark ? "rgba(255,255,255,0.08)" : "rgba(0,0,0,0.06)",
+      turn: isDark ? "rgba(255,255,255,0.14)" : "rgba(0,0,0,0.10)",
       chosen: isDark ? "rgba(86,180,233,0.28)" : "rgba(0,114,178,0.18)",
       accent: isDark ? "#7cc7f2" : "#005a8e",
     };
@@ -67,21 +69,26 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     return `${Number((ns / size).toPrecision(3)).toLocaleString("en-US")} ${unit}`;
   };
   // Where the window is a small part of what lies before it, ticks count from a base.
-  const ticksOf = (first, last, room) => {
-    const raw = (last - first) / Math.max(room / (room < 400 ? 75 : 110), 2);
+  const ticksOf = (first, last, room, axis = T.PLAIN) => {
+    const own = axis.parts(first, last);
+    const parts = own.length ? own : [[first, last]];
+    const length = own.length ? axis.of(last) - axis.of(first) : last - first;
+    const raw = length / Math.max(room / (room < 400 ? 75 : 110), 2);
     const power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= raw);
     const number = (at, size) => {
       const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
       return (at / size).toLocaleString("en-US", {minimumFractionDigits: digits, maximumFractionDigits: digits});
     };
-    const start = Math.ceil(first / step) * step;
-    const isFar = first > 4 * (last - first);
-    const [size, unit] = unitOf(isFar ? Math.max(last - first, 1e3)
+    const start = Math.ceil(parts[0][0] / step) * step;
+    const isFar = first > 4 * length;
+    const [size, unit] = unitOf(isFar ? Math.max(length, 1e3)
       : last >= 1e10 ? 1e9 : Math.max(step * 10, 1e3));
     const ticks = [];
-    for (let at = start; at <= last; at += step) {
-      ticks.push([at, `${isFar ? "+" : ""}${number(isFar ? at - start : at, size)} ${unit}`]);
+    for (const [from, to] of parts) {
+      for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
+        ticks.push([at, `${isFar ? "+" : ""}${number(isFar ? at - start : at, size)} ${unit}`]);
+      }
     }
     const [far, farUnit] = unitOf(start >= 1e10 ? 1e9 : 1e6);
     return {ticks, base: isFar ? `${number(start, far)} ${farUnit}` : ""};
@@ -119,6 +126,21 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     return "";
   };
 
+  // A text from the bottom to the top, around its middle.
+  const upright = (ctx, text, x, y) => {
+    ctx.textAlign = "center";
+    if (ctx.upright) {
+      ctx.upright(text, x, y);
+    } else {
+      ctx.save();
+      ctx.translate(x, y);
+      ctx.rotate(-Math.PI / 2);
+      ctx.fillText(text, 0, 0);
+      ctx.restore();
+    }
+    ctx.textAlign = "left";
+  };
+
   // A byte per bin and lane as pixels, once per answer and theme.
   const binImage = (data, theme) => {
     const key = theme.isDark ? "dark" : "light";
@@ -148,15 +170,17 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   // Bins of one lane between two times, without smoothing; those of an image file as rectangles.
   const drawBins = (ctx, data, theme, slot, scale, top, height) => {
     const width = data.bins.width;
-    const perBin = (data.to - data.from) / width;
-    const from = Math.max(data.from, scale.first);
-    const to = Math.min(data.to, scale.last);
+    // Bins are equally wide on the axis.
+    const [begin, end] = [data.from, data.to].map(scale.axis.of);
+    const perBin = (end - begin) / width;
+    const from = Math.max(begin, scale.low);
+    const to = Math.min(end, scale.high);
     if (to <= from) { return; }
     const image = binImage(data, theme);
     if (slot >= image.height) { return; }
     if (!ctx.drawImage) {
-      const low = Math.floor((from - data.from) / perBin);
-      const high = Math.min(Math.ceil((to - data.from) / perBin), width);
+      const low = Math.floor((from - begin) / perBin);
+      const high = Math.min(Math.ceil((to - begin) / perBin), width);
       for (let at = low; at < high;) {
         const code = data.codes[slot * width + at];
         let stop = at + 1;
@@ -165,8 +189,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
           const shade = (code - 1) % data.shades + 1;
           ctx.fillStyle = css(
             theme.colours[Math.floor((code - 1) / data.shades)], 0.3 + 0.7 * shade / data.shades);
-          const left = Math.max(scale.x(data.from + at * perBin), scale.left);
-          const right = Math.min(scale.x(data.from + stop * perBin), scale.right);
+          const left = Math.max(scale.at(begin + at * perBin), scale.left);
+          const right = Math.min(scale.at(begin + stop * perBin), scale.right);
           ctx.fillRect(left, top, right - left, height);
         }
         at = stop;
@@ -174,8 +198,8 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       return;
     }
     ctx.imageSmoothingEnabled = false;
-    ctx.drawImage(image, (from - data.from) / perBin, slot, (to - from) / perBin, 1,
-      scale.x(from), top, scale.x(to) - scale.x(from), height);
+    ctx.drawImage(image, (from - begin) / perBin, slot, (to - from) / perBin, 1,
+      scale.at(from), top, scale.at(to) - scale.at(from), height);
   };
 
   const INNER = new Set(["blocked", "init", "wait", "queue", "copy", "transfer"]);
@@ -230,13 +254,16 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     }
   };
 
-  const scaleOf = (first, last, left, right) => ({
-    first, last, left, right,
-    x: (ns) => left + (ns - first) / (last - first) * (right - left),
-    ns: (x) => first + (x - left) / (right - left) * (last - first),
-  });
+  // Pixels of times (x) and of places on the axis (at), and back (ns, place).
+  const scaleOf = (first, last, left, right, axis = T.PLAIN) => {
+    const [low, high] = [first, last].map(axis.of);
+    const at = (place) => left + (place - low) / (high - low) * (right - left);
+    const place = (x) => low + (x - left) / (right - left) * (high - low);
+    return {first, last, left, right, axis, low, high, at, place,
+      x: (ns) => at(axis.of(ns)), ns: (x) => axis.time(place(x))};
+  };
 
   Object.assign(window.hvdprofTimeline, {
-    FONT, STRIP, SEGMENTS, AXIS, css, themeOf, placed, lengthText, ticksOf, fitted, begun, drawLane, barsOf, scaleOf,
+    FONT, STRIP, SEGMENTS, AXIS, css, themeOf, placed, lengthText, ticksOf, fitted, begun, upright, drawLane, barsOf, scaleOf,
   });
 })();

@@ -34,13 +34,38 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     ctx.fillRect(left, top, Math.max(inside(scale, scale.x(to)) - left, 1), height);
   };
 
+  // The turns of hvdprof, with their true lengths where a text has room.
+  const turns = (ctx, scale, top, height, theme, withText = false) => {
+    for (const [from, to] of scale.axis.turns) {
+      if (to <= scale.first || from >= scale.last) { continue; }
+      const [left, right] = [from, to].map((time) => inside(scale, scale.x(time)));
+      wash(ctx, scale, from, to, top, height, theme.turn);
+      [left, right].forEach((x) => line(ctx, [[x, top], [x, top + height]], theme.soft, 1, [2, 2]));
+      if (!withText) { continue; }
+      ctx.font = `italic 11px ${T.FONT}`;
+      ctx.fillStyle = theme.ink;
+      const length = T.lengthText(to - from);
+      for (const text of [`hvdprof's turn, ${length}`, length]) {
+        const width = ctx.measureText(text).width + 8;
+        if (right - left > width) {
+          ctx.fillText(text, (left + right - width) / 2 + 4, top + height / 2);
+          break;
+        } else if (right - left >= 12 && height > width) {
+          T.upright(ctx, text, (left + right) / 2, top + height / 2);
+          break;
+        }
+      }
+    }
+  };
+
   const overview = (ctx, scene) => {
     const {base, layout, theme, scale} = scene;
-    const whole = T.scaleOf(0, base.length, scale.left, scale.right);
+    const whole = T.scaleOf(0, base.length, scale.left, scale.right, scale.axis);
     const lanes = layout.places.filter((place) => place.row.lane >= 0 && !place.pinned);
     const height = T.STRIP / Math.max(lanes.length, 1);
     lanes.forEach((place, at) => T.drawLane(
       ctx, base, theme, {...place, height}, whole, at * height, false));
+    turns(ctx, whole, 0, T.STRIP, theme);
     const [left, right] = scene.window.map(whole.x);
     ctx.fillStyle = theme.isDark ? "rgba(0,0,0,0.55)" : "rgba(255,255,255,0.66)";
     ctx.fillRect(whole.left, 0, left - whole.left, T.STRIP);
@@ -73,7 +98,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
 
   const axis = (ctx, scene, top) => {
     const {scale, theme} = scene;
-    const {ticks, base} = T.ticksOf(scale.first, scale.last, scale.right - scale.left);
+    const {ticks, base} = T.ticksOf(scale.first, scale.last, scale.right - scale.left, scale.axis);
     const isNarrow = scene.layout.gutter < 100;
     label(ctx, scene, base ? `${isNarrow ? "" : "from "}${base}` : isNarrow ? "time" : "time in the pass", top + 8);
     label(ctx, scene, "step", top + 25);
@@ -116,7 +141,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     if (selection) {
       wash(ctx, scale, selection[0], selection[1], top, height, theme.chosen);
       if (withText && selection[1] > scale.first && selection[0] < scale.last) {
-        const text = T.lengthText(selection[1] - selection[0]);
+        const text = scale.axis.text(selection[0], selection[1]);
         ctx.font = `bold 12px ${T.FONT}`;
         const x = inside(scale, scale.x(selection[0])) + 3;
         const width = ctx.measureText(text).width;
@@ -140,11 +165,12 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   const paintTop = (ctx, scene) => {
     const height = topHeight(scene);
     clear(ctx, scene, height);
-    const from = axis(ctx, scene, overview(ctx, scene));
+    const top = overview(ctx, scene);
+    turns(ctx, scene.scale, top, height - top, scene.theme);
+    const from = axis(ctx, scene, top);
     scene.layout.places.filter((place) => place.pinned).forEach((place) => {
       lane(ctx, scene, place, from + place.top);
     });
-    const top = from - T.AXIS;
     chosen(ctx, scene, top, height - top, true);
     line(ctx, [[0, height - 0.5], [scene.layout.width, height - 0.5]], scene.theme.grid);
   };
@@ -177,15 +203,16 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     if (!one) { return; }
     label(ctx, scene, place.row.name, top + place.height / 2 - 6, theme.ink);
     label(ctx, scene, one.missing || (scene.layout.gutter < 100 ? one.text : `mean up to ${one.text}`), top + place.height / 2 + 8);
-    const per = (data.to - data.from) / one.values.length;
+    const [begin, end] = [data.from, data.to].map(scale.axis.of);
+    const per = (end - begin) / one.values.length;
     ctx.fillStyle = T.css(theme.colours[place.row.kind === "bytes" ? 2 : 3], 0.8);
     one.values.forEach((value, at) => {
-      const from = data.from + at * per;
-      if (!value || from + per < scale.first || from > scale.last) { return; }
-      const left = inside(scale, scale.x(from));
+      const from = begin + at * per;
+      if (!value || from + per < scale.low || from > scale.high) { return; }
+      const left = inside(scale, scale.at(from));
       const height = (place.height - 4) * value / one.most;
       ctx.fillRect(left, top + place.height - 2 - height,
-        Math.max(inside(scale, scale.x(from + per)) - left, 0.5), height);
+        Math.max(inside(scale, scale.at(from + per)) - left, 0.5), height);
     });
   };
 
@@ -281,8 +308,6 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     const {layout, theme, scale, data} = scene;
     clear(ctx, scene, layout.height);
     const {steps} = data;
-    data.notes.filter((note) => note.is_gap).forEach((gap) => wash(
-      ctx, scale, gap.from, gap.to, 0, layout.height, theme.wash));
     const own = layout.places.filter((place) => !place.pinned);
     const byLane = new Map(own.filter((place) => place.row.lane >= 0)
       .map((place) => [place.row.lane, place]));
@@ -316,6 +341,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     marks(ctx, scene, byLane, theme);
     arrows(ctx, scene, byLane, theme);
     notes(ctx, scene, byLane, theme);
+    turns(ctx, scale, 0, layout.height, theme, true);
     chosen(ctx, scene, 0, layout.height, false);
     line(ctx, [[layout.gutter - 2, 0], [layout.gutter - 2, layout.height]], theme.grid);
   };

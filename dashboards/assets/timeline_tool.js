@@ -136,10 +136,10 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       return {
         data, base, layout, room, event, window: model.window, segments: data.segments,
         theme: T.themeOf(this.stage, data.kinds),
-        scale: T.scaleOf(first, last, layout.gutter, width - 6),
+        scale: T.scaleOf(first, last, layout.gutter, width - 6, data.axis),
         selection: this.selecting || (ends[0] !== null && ends[1] !== null ? ends : null),
         marks: model.list("marks").map(Number).filter(Number.isFinite),
-        title: `${model.run} · ${data.pass} · ${T.lengthText(last - first)} from ${T.lengthText(first)}`,
+        title: `${model.run} · ${data.pass} · ${data.axis.text(first, last)} from ${T.lengthText(first)}`,
       };
     }
 
@@ -185,7 +185,9 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     scale() { return this.shown ? this.shown.scale : null; }
 
     wholeScale() {
-      return this.shown ? T.scaleOf(0, this.shown.base.length, this.shown.scale.left, this.shown.scale.right) : null;
+      if (!this.shown) { return null; }
+      const {base, scale} = this.shown;
+      return T.scaleOf(0, base.length, scale.left, scale.right, scale.axis);
     }
 
     segmentAt(ns, y) {
@@ -276,10 +278,16 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       let text = "";
       if (bar >= 0 && place[0] >= this.shown.scale.left) {
         const {bars} = this.shown.data;
-        text = [bars.activities[bars.activity[bar]], T.lengthText(bars.length[bar]),
+        text = [bars.activities[bars.activity[bar]],
+          this.shown.data.axis.text(bars.start[bar], bars.start[bar] + bars.length[bar]),
           bars.tensors[bars.tensor[bar]]].filter(Boolean).join(" · ");
       } else if (row && place[0] < this.shown.scale.left) {
         text = row.row.full + (row.row.opens ? " (click opens or folds it)" : row.row.lane >= 0 ? " (click pins it)" : "");
+      }
+      const turn = place && this.shown && place[0] >= this.shown.scale.left &&
+        this.shown.scale.axis.at(this.shown.scale.ns(place[0]));
+      if (!text && turn) {
+        text = `hvdprof's turn: other launches run for ${T.lengthText(turn[1] - turn[0])}; drawn narrower than it is`;
       }
       this.tip.hidden = !text;
       if (!text) { return; }
@@ -301,8 +309,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     }
 
     center(start, length) {
-      const around = Math.max(length, 1000);
-      this.model.show(start - around, start + length + around);
+      this.model.showAround(start, start + length, 1, 1000);
     }
 
     goToEvent(row) {
@@ -312,9 +319,10 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         if (!found || found.start_ns === undefined) { return; }
         const [first, last] = this.model.window;
         if (found.start_ns < first || found.start_ns + found.dur_ns > last) {
-          const half = Math.max(last - first - found.dur_ns, 0) / 2;
-          const length = Math.max(last - first, found.dur_ns);
-          this.model.show(found.start_ns - half, found.start_ns - half + length);
+          const [low, high] = this.model.places;
+          const [start, end] = [found.start_ns, found.start_ns + found.dur_ns].map(this.model.axis.of);
+          const half = Math.max(high - low - (end - start), 0) / 2;
+          this.model.showPlaces(start - half, start - half + Math.max(high - low, end - start));
         }
       });
     }
@@ -324,7 +332,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       if (!hit) { return; }
       this.model.set({hit: at, event: hit.event >= 0 ? hit.event : null, lane: null, at: null});
       if (hit.event < 0) {
-        this.model.show(hit.start_ns - 0.05 * hit.dur_ns, hit.start_ns + 1.05 * hit.dur_ns);
+        this.model.showAround(hit.start_ns, hit.start_ns + hit.dur_ns, 0.05);
       } else {
         this.center(hit.start_ns, hit.dur_ns);
       }
@@ -361,10 +369,10 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     }
 
     mark() {
-      const [first, last] = this.model.window;
-      const at = Math.round(this.pointed() ?? (first + last) / 2);
+      const {axis, places: [low, high]} = this.model;
+      const at = Math.round(this.pointed() ?? this.model.middle);
       const marks = this.model.list("marks").map(Number);
-      const near = marks.findIndex((one) => Math.abs(one - at) < 0.006 * (last - first));
+      const near = marks.findIndex((one) => Math.abs(axis.of(one) - axis.of(at)) < 0.006 * (high - low));
       if (near >= 0) { marks.splice(near, 1); } else { marks.push(at); }
       this.model.set({marks: marks.sort((one, other) => one - other).slice(0, 12).join(",")});
     }

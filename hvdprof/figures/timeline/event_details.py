@@ -179,7 +179,10 @@ def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
         ("segment", str(event["segment"]) if len(lanes.steps.segments) > 1 else ""),
         ("step", units.count(step) if step >= 0 else "outside steps"),
         ("start", place_text(start_ns)),
-        ("duration", length_text(dur_ns) if dur_ns >= 0 else "end not in the file"),
+        (
+            "duration",
+            lanes.axis.text(start_ns, start_ns + dur_ns) if dur_ns >= 0 else "end not in the file",
+        ),
         ("size", _size(event["size_bytes"], missing="")),
         ("clock error", units.milliseconds(float(event["clock_error_ns"]))),
     ]
@@ -226,7 +229,7 @@ def derived_facts(lanes: Lanes, lane: int, at_ns: int) -> dict[str, object]:
         ("lane", lanes.names[lane]),
         ("step", units.count(int(steps.number[inside[0]])) if len(inside) else "outside steps"),
         ("start", place_text(start - lanes.origin_ns)),
-        ("duration", length_text(end - start)),
+        ("duration", lanes.axis.text(start - lanes.origin_ns, end - lanes.origin_ns)),
     ]
     return {
         "title": title[0].upper() + title[1:],

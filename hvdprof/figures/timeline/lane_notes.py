@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from hvdprof.figures.timeline.time_text import length_text
 from hvdprof.figures.timeline.timeline_lanes import Lanes
 from hvdprof.figures.timeline.timeline_rows import Row, RowKind
 
@@ -13,8 +12,6 @@ _WITHOUT = {
     "torch": "plain PyTorch without Horovod",
     "ddp": "DDP: no Horovod timeline",
 }
-_SETTLING_STEPS = 1
-"""A turn begins with so many steps that no result uses."""
 # A gap that a reader can see.
 _SMALLEST_SHARE = 0.01
 
@@ -91,32 +88,4 @@ def lane_notes(
             for start, stop, text in gaps
             if stop - start > _SMALLEST_SHARE * (last - first)
         ]
-    return found
-
-
-def turn_gaps(lanes: Lanes, rows: Sequence[Row], turns: pd.DataFrame) -> list[dict[str, object]]:
-    """Texts for the gaps between the turns of a launch, in which hvdprof runs other launches.
-
-    They are as those of ``lane_notes``, on the first rank that is shown, and ``is_gap``.
-
-    Args:
-        lanes: The lanes of a pass.
-        rows: The rows that are shown.
-        turns: TURNS of the run.
-    """
-    steps = lanes.steps
-    shown = [row.lane for row in rows if 0 <= row.lane < lanes.num_ranks and not row.is_pinned]
-    of_pass = turns[(turns["pass_id"] == lanes.pass_id).to_numpy(bool)]
-    found: list[dict[str, object]] = []
-    names = np.array(steps.segments, dtype=object)[steps.segment]
-    for row in of_pass.to_dict("records") if shown else ():
-        own = np.flatnonzero(names == row["segment"])
-        at = int(np.searchsorted(steps.number[own], row["first_step"])) - _SETTLING_STEPS
-        if not 0 < at < len(own):
-            continue
-        start, stop = int(steps.end_ns[own[at - 1]]), int(steps.start_ns[own[at]])
-        if stop > start:
-            gap = {"from": start - lanes.origin_ns, "to": stop - lanes.origin_ns}
-            text = f"hvdprof runs other launches ({length_text(stop - start)})"
-            found.append(gap | {"lane": shown[0], "text": text, "is_gap": True})
     return found

@@ -55,7 +55,7 @@ def opening_of(analysis: RunAnalysis | None, lanes: Lanes) -> Opening:
     shown = int(held[np.abs(held - wanted).argmin()]) if len(held) else wanted
     extents = np.stack([steps.start_ns[places], steps.end_ns[places]], axis=1) - lanes.origin_ns
     start, end = int(steps.start_ns[shown]), int(steps.end_ns[shown])
-    first, last = 2 * start - end - lanes.origin_ns, 2 * end - start - lanes.origin_ns
+    first, last = lanes.axis.around(start - lanes.origin_ns, end - lanes.origin_ns, 1.0)
     has_lanes = len(lanes.names) > lanes.num_ranks > 0
     why = _unwritten(lanes, shown, title) if has_lanes and not len(held) else ""
     return Opening(first, last, title, extents[:_MOST_STEPS].tolist(), why)

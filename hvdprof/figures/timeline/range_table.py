@@ -136,9 +136,9 @@ _MOST_ROWS = 400
 class RangeRow:
     """One name on one rank; Horovod's events have rank 0, which writes them, and ``lane`` its work.
 
-    ``sum_ns`` and ``share`` count the time inside of the range, ``share`` of its length; events
-    that overlap (tensors of one execution, negotiations) each count. ``mean_ns`` and ``p95_ns`` are
-    those of the whole events.
+    ``sum_ns`` and ``share`` count the time inside of the range, ``share`` of its length without
+    turns of hvdprof; events that overlap (tensors of one execution, negotiations) each count.
+    ``mean_ns`` and ``p95_ns`` are those of the whole events.
     """
 
     name: str
@@ -192,6 +192,7 @@ def range_facts(
             "length": end - start,
         }
     )
+    own = last - first - lanes.axis.turn_ns(first - lanes.origin_ns, last - lanes.origin_ns)
     grouped = frame.groupby(["name", "lane"], observed=True)
     table = pd.DataFrame(
         {
@@ -210,7 +211,7 @@ def range_facts(
             sum_ns=int(total),
             mean_ns=float(mean),
             p95_ns=float(p95),
-            share=float(total) / (last - first),
+            share=float(total) / (own or last - first),
         )
         for (name, where), count, total, mean, p95 in table.head(_MOST_ROWS).itertuples(name=None)
     )
@@ -227,7 +228,7 @@ def _facts(
     steps = lanes.steps
     num_steps = int(np.count_nonzero((steps.end_ns > first) & (steps.start_ns < last)))
     facts = [
-        ("range", length_text(last - first)),
+        ("range", lanes.axis.text(first - lanes.origin_ns, last - lanes.origin_ns)),
         ("starts at", place_text(first - lanes.origin_ns)),
         ("steps", units.count(num_steps)),
         *_waits(lanes, first, last),

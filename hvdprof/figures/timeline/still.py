@@ -51,18 +51,19 @@ def still_timeline(analysis: RunAnalysis) -> Still | None:
     if len(named) > MOST_UNFOLDED:
         extremes = lanes.steps.extremes(lanes.ranks)
         named = [(rank, f"rank {rank} ({word})") for rank, word in extremes]
-    first, last = opening.first_ns + lanes.origin_ns, opening.last_ns + lanes.origin_ns
+    view = _View(lanes, opening.first_ns + lanes.origin_ns, opening.last_ns + lanes.origin_ns)
+    first, last = view.first, view.last
     rows = np.searchsorted(lanes.ranks, [rank for rank, _ in named])
     if not 0 < lanes.spans.count(first, last, rows) <= _MOST_INTERVALS:
         return None
-    boxes, used = _boxes(lanes, rows, first, last)
+    boxes, used = _boxes(view, rows)
     names = "".join(
         f'<text x="0" y="{_HEAD + _ROW * at + _ROW // 2}">{escape(name)}</text>'
         for at, (_, name) in enumerate(named)
     )
     height = _HEAD + _ROW * len(named) + 2
-    axis = _axis(last - first, height)
-    steps = _steps(lanes, first, last, height)
+    axis = _turns(view, height) + _axis(view, height)
+    steps = _steps(view, height)
     svg = (
         f'<svg class="still" viewBox="0 0 {_WIDTH} {height}" role="img" '
         f'aria-label="Phases of the ranks in three steps">{names}{boxes}{steps}{axis}</svg>'
@@ -72,27 +73,59 @@ def still_timeline(analysis: RunAnalysis) -> Still | None:
     return Still(svg, f"{what}, and the time of one step on either side.", legend)
 
 
-def _x(share: float) -> float:
-    return round(_GUTTER + share * (_WIDTH - _GUTTER), 2)
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What is drawn of the lanes: from ``first`` to ``last``, on the clock of the tables."""
+
+    lanes: Lanes
+    first: int
+    last: int
+
+    def places(self, *times: int) -> list[float]:
+        """Places of times on the axis."""
+        shifted = [time - self.lanes.origin_ns for time in times]
+        return [float(place) for place in self.lanes.axis.places(shifted)]
+
+    def x(self, time: int) -> float:
+        """Pixels from the left of a time."""
+        low, place, high = self.places(self.first, time, self.last)
+        return round(_GUTTER + (place - low) / (high - low) * (_WIDTH - _GUTTER), 2)
 
 
-def _boxes(lanes: Lanes, rows: Ints, first: int, last: int) -> tuple[str, list[str]]:
+def _turns(view: _View, height: int) -> str:
+    """The turns of hvdprof, which take less room than time."""
+    parts = []
+    for turn in view.lanes.axis.turns:
+        begin, end = (
+            min(max(view.lanes.origin_ns + time, view.first), view.last) for time in turn[:2]
+        )
+        if end > begin:
+            left, right = view.x(begin), view.x(end)
+            text = f"hvdprof's turn, {length_text(turn[1] - turn[0])}"
+            parts.append(
+                f'<rect x="{left}" y="{_HEAD}" width="{round(right - left, 2)}" '
+                f'height="{height - _HEAD}" fill="#888" opacity=".25"><title>{text}</title></rect>'
+            )
+    return "".join(parts)
+
+
+def _boxes(view: _View, rows: Ints) -> tuple[str, list[str]]:
     """The intervals of the rows, blocked time on top and lower, and their categories."""
+    lanes, first, last = view.lanes, view.first, view.last
     spans = lanes.spans.within(first, last, rows)
     at = {int(lane): place for place, lane in enumerate(rows)}
     blocked = CATEGORIES.index(BLOCKED)
     parts = []
     for place in np.argsort(spans.category == blocked, kind="stable").tolist():
         start, end = int(spans.start_ns[place]), int(spans.end_ns[place])
-        left, right = (
-            _x((min(max(time, first), last) - first) / (last - first)) for time in (start, end)
-        )
+        left, right = (view.x(min(max(time, first), last)) for time in (start, end))
         if right - left < _LEAST_PIXELS:
             continue
         category = CATEGORIES[int(spans.category[place])]
         inset = 7 if category == BLOCKED else 2
         top = _HEAD + _ROW * at[int(spans.lane[place])] + inset
-        title = f"{NAMES.get(category, category)}, {length_text(end - start)}"
+        length = lanes.axis.text(start - lanes.origin_ns, end - lanes.origin_ns)
+        title = f"{NAMES.get(category, category)}, {length}"
         parts.append(
             f'<rect x="{left}" y="{top}" width="{round(right - left, 2)}" '
             f'height="{_ROW - 2 * inset}" fill="{PART_COLOURS[category]}">'
@@ -102,14 +135,22 @@ def _boxes(lanes: Lanes, rows: Ints, first: int, last: int) -> tuple[str, list[s
     return "".join(parts), used
 
 
-def _axis(length_ns: int, height: int) -> str:
-    """Ticks from the left end, at round lengths."""
-    raw = length_ns / _TICKS
+def _axis(view: _View, height: int) -> str:
+    """Ticks from the left end, at round lengths; none in a turn of hvdprof."""
+    low, high = view.places(view.first, view.last)
+    raw = (high - low) / _TICKS
     power = 10 ** int(np.floor(np.log10(raw)))
     step = next(one * power for one in (1, 2, 5, 10) if one * power >= raw)
     parts = []
-    for time in range(0, length_ns, int(step)):
-        x = _x(time / length_ns)
+    origin = view.lanes.origin_ns
+    edges, shares = view.lanes.axis.job_parts(view.first - origin, view.last - origin)
+    starts = [
+        range(-(-(begin + origin - view.first) // int(step)) * int(step), end + origin - view.first)
+        for begin, end, share in zip(edges.tolist(), edges[1:].tolist(), shares, strict=False)
+        if share
+    ]
+    for time in (time for part in starts for time in part[:: int(step)]):
+        x = view.x(view.first + time)
         parts.append(
             f'<text x="{x + 3}" y="{_HEAD // 2}">+{length_text(time)}</text>'
             f'<path d="M{x} 2V{height}" stroke="#888" stroke-width=".5" stroke-dasharray="1 4"/>'
@@ -117,12 +158,11 @@ def _axis(length_ns: int, height: int) -> str:
     return "".join(parts)
 
 
-def _steps(lanes: Lanes, first: int, last: int, height: int) -> str:
+def _steps(view: _View, height: int) -> str:
     """A line at the begin of each step."""
-    starts = lanes.steps.start_ns
-    inside = starts[(starts > first) & (starts < last)]
+    starts = view.lanes.steps.start_ns
+    inside = starts[(starts > view.first) & (starts < view.last)]
     return "".join(
-        f'<path d="M{_x((int(start) - first) / (last - first))} {_HEAD}V{height}" '
-        'stroke="currentColor" stroke-width="1"/>'
+        f'<path d="M{view.x(int(start))} {_HEAD}V{height}" stroke="currentColor" stroke-width="1"/>'
         for start in inside
     )

@@ -21,9 +21,11 @@ from hvdprof.figures.timeline.lane_rows import (
     written_spans,
 )
 from hvdprof.figures.timeline.rank_times import StepTimes, step_times
+from hvdprof.figures.timeline.turn_axis import TurnAxis, turn_axis
 from hvdprof.figures.timeline.viewport import Ints, Spans
 from hvdprof.model.arrays import Float64s, Int32s, Uint8s
 from hvdprof.model.run import Run
+from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.model.tables.window_tables import EVALUATIONS
 
 RANK_PARTS: tuple[str, ...] = (
@@ -93,7 +95,7 @@ class Lanes:
     their numbers and ``hosts`` their hosts, empty where unknown. ``written_ns`` [segments, 2] is
     the first start and the last end of Horovod's events in each segment of ``steps``; -1 where it
     has none. ``blocked_in`` [categories] is the share of the ranks' blocked time that lies inside
-    each phase.
+    each phase. ``axis`` shortens the turns of hvdprof.
     """
 
     run: Run
@@ -108,6 +110,7 @@ class Lanes:
     written_ns: Ints
     origin_ns: int
     blocked_in: Float64s
+    axis: TurnAxis
 
     @property
     def num_ranks(self) -> int:
@@ -117,7 +120,7 @@ class Lanes:
     @property
     def length_ns(self) -> int:
         """From the first event to the last end of one; at least a microsecond."""
-        return max(self.spans.last_ns - self.origin_ns, 1_000)
+        return int(self.axis.time_ns[-1])
 
     def names_at(self, row: Ints, category: Ints, column: str) -> pd.Series:
         """Activity or tensor of intervals by their row of ``run.events`` and their category."""
@@ -190,6 +193,8 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
         np.concatenate([drawn, np.full(len(derived.lane), -1, np.int32)]),
     )
     steps = step_times(run, pass_id)
+    origin = int(start.min()) if len(start) else 0
+    turns = run.table(TURNS.name)
     return Lanes(
         run=run,
         pass_id=pass_id,
@@ -201,8 +206,9 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
         marks=_marks(run, pass_id, ranks, rows.marks, len(ranks) if below.names else 0),
         steps=steps,
         written_ns=written_spans(events, rows.written, steps.segments),
-        origin_ns=int(start.min()) if len(start) else 0,
+        origin_ns=origin,
         blocked_in=shares,
+        axis=turn_axis(turns[_is(turns["pass_id"], pass_id)], steps, spans, origin),
     )
 
 

@@ -16,10 +16,9 @@ from hvdprof.figures.style.palette import HOROVOD_COLOURS, PART_COLOURS
 from hvdprof.figures.timeline.counters import Executions, release_arrows
 from hvdprof.figures.timeline.range_table import view_answer
 from hvdprof.figures.timeline.rank_times import QUANTILES
-from hvdprof.figures.timeline.time_text import length_text
 from hvdprof.figures.timeline.timeline_lanes import BLOCKED, CATEGORIES, INSIDE, Lanes, own_times
 from hvdprof.figures.timeline.timeline_rows import Row, RowChoice, RowKind, lanes_of
-from hvdprof.figures.timeline.viewport import Bins, Ints, SomeSpans
+from hvdprof.figures.timeline.viewport import Bins, Ints, SomeSpans, most_bins
 from hvdprof.model.arrays import Float64s
 
 COLOURS: dict[str, str] = PART_COLOURS | HOROVOD_COLOURS
@@ -81,15 +80,17 @@ def view_data(
         "answer": view_answer(lanes, executions, *seen),
         "marks": marks,
         "steps": _steps(lanes, first, last),
-        "counters": _counters(lanes, rows, executions, first, last),
+        "counters": _counters(lanes, rows, executions, asked),
         "bands": _bands(lanes, rows, first, last),
         "arrows": [] if is_binned else release_arrows(lanes, rows, executions, seen),
-        "caption": _caption(asked, number, marks_text, is_binned=is_binned),
+        "caption": _caption(lanes, asked, number, marks_text, is_binned=is_binned),
         "shares": view_shares(lanes, drawn, seen),
     }
     if is_binned:
         most = int(np.clip(asked.pixels, 200, 2_000))
-        data["bins"] = _bins(lanes, lanes.spans.bins(first, last, drawn, most=most), shown)
+        edges = lanes.axis.edges(asked.from_ns, asked.to_ns, most_bins(len(drawn), most))
+        bins = lanes.spans.bins_between(lanes.origin_ns + edges, drawn)
+        data["bins"] = _bins(lanes, bins, shown)
     else:
         data["bars"] = _bars(lanes, lanes.spans.within(first, last, drawn), shown)
     return data
@@ -107,7 +108,8 @@ def bin_codes(bins: Bins, shown: NDArray[np.bool_], blocked_in: Float64s) -> NDA
 def view_shares(lanes: Lanes, drawn: Ints, seen: tuple[int, int]) -> dict[str, float]:
     """By category, its share of a view: of the phases the mean over the ranks that are shown.
 
-    Of Horovod's the sum over its lanes, so that what overlaps counts each.
+    Of Horovod's the sum over its lanes, so that what overlaps counts each. Turns of hvdprof in the
+    view do not count.
 
     Args:
         lanes: The lanes of a pass.
@@ -115,7 +117,10 @@ def view_shares(lanes: Lanes, drawn: Ints, seen: tuple[int, int]) -> dict[str, f
         seen: The view, ns.
     """
     shown = np.unique(drawn)
-    busy = own_times(lanes.spans.bins(*seen, shown, most=1).busy, lanes.blocked_in)[:, :, 0]
+    first, last = (time - lanes.origin_ns for time in seen)
+    edges, parts = lanes.axis.job_parts(first, max(last, first + 1))
+    whole = lanes.spans.bins_between(lanes.origin_ns + edges, shown).busy @ parts
+    busy = own_times(whole[:, :, None], lanes.blocked_in)[:, :, 0]
     num_ranks = int(np.count_nonzero(shown < lanes.num_ranks))
     totals = busy[:num_ranks].sum(axis=0) / max(num_ranks, 1) + busy[num_ranks:].sum(axis=0)
     return {
@@ -125,10 +130,10 @@ def view_shares(lanes: Lanes, drawn: Ints, seen: tuple[int, int]) -> dict[str, f
     }
 
 
-def _caption(asked: Asked, number: int, marks: str, *, is_binned: bool) -> str:
+def _caption(lanes: Lanes, asked: Asked, number: int, marks: str, *, is_binned: bool) -> str:
     how = "binned, {} events" if is_binned else "{} events, each drawn"
-    in_view = length_text(asked.last_ns - asked.first_ns)
-    return f"{how.format(units.count(number))}{marks}; {in_view} in view."
+    in_view = lanes.axis.text(asked.first_ns, asked.last_ns, " in view")
+    return f"{how.format(units.count(number))}{marks}; {in_view}."
 
 
 def _bins(lanes: Lanes, bins: Bins, shown: NDArray[np.bool_]) -> Json:
@@ -198,10 +203,9 @@ def _steps(lanes: Lanes, first: int, last: int) -> Json:
 
 
 def _counters(
-    lanes: Lanes, rows: Sequence[Row], executions: Executions, first: int, last: int
+    lanes: Lanes, rows: Sequence[Row], executions: Executions, asked: Asked
 ) -> list[Json]:
-    number = int(min(_COUNTER_BINS, max(last - first, 1)))
-    edges = first + np.arange(number + 1, dtype=np.int64) * (last - first) // number
+    edges = lanes.origin_ns + lanes.axis.edges(asked.from_ns, asked.to_ns, _COUNTER_BINS)
     found: list[Json] = []
     for place, row in enumerate(rows):
         if row.kind not in (RowKind.BYTES, RowKind.BUSBW):

@@ -115,10 +115,14 @@ class Spans:
             most: Largest number of bins; fewer for many lanes, because a screen has a limited
                 number of pixels, and never shorter than a nanosecond.
         """
-        room = max(_FEWEST_BINS, _MOST_CELLS // max(len(lanes), 1))
-        number = int(min(most, room, max(last_ns - first_ns, 1)))
+        number = int(min(most_bins(len(lanes), most), max(last_ns - first_ns, 1)))
         edges = first_ns + np.arange(number + 1, dtype=np.int64) * (last_ns - first_ns) // number
+        return self.bins_between(edges, lanes)
+
+    def bins_between(self, edges: Ints, lanes: Ints) -> Bins:
+        """Busy shares of the lanes between neighbouring edges, ns, which ascend."""
         groups = self._groups(lanes)
+        number = len(edges) - 1
         busy = np.zeros((len(groups), number))
         # Most lanes know a few of the categories only.
         known = self._is_known[groups]
@@ -203,6 +207,11 @@ class Spans:
         partly = np.minimum(asked, self._reach[known]) - self._start[known]
         total: Ints = np.where(latest >= 0, self._busy[known] + partly, 0)
         return total.reshape(len(groups), len(edges))
+
+
+def most_bins(num_lanes: int, most: int) -> int:
+    """How many bins of so many lanes are drawn at most."""
+    return min(most, max(_FEWEST_BINS, _MOST_CELLS // max(num_lanes, 1)))
 
 
 def _ranges(first: Ints, stop: Ints) -> Ints:

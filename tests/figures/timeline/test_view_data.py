@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from hvdprof.figures.timeline.counters import executions_of
-from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans, turn_gaps
+from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, LaneKind, pass_lanes
 from hvdprof.figures.timeline.timeline_rows import RowChoice, timeline_rows
 from hvdprof.figures.timeline.view_data import MOST_BARS, SHADES, Asked, view_data
 from hvdprof.model.tables.collective_tables import COLLECTIVES
-from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, STEPS, TURNS
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, STEPS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.traced_run import (
     MS,
@@ -175,23 +175,6 @@ def test_lanes_say_why_they_are_empty():
     lanes, notes = notes_of(traced_run(events=EVENTS.frame(part_rows(0, 1))))
     assert notes[0]["text"] == "No Horovod timeline in this pass (trace); trace passes hold one."
     assert segment_spans(lanes)[0]["name"] == SEGMENT_ID
-
-
-def test_gaps_between_turns_say_that_other_launches_run():
-    # Steps 0 to 4 of 20 ms each; a turn begins with step 2, after a second in which others ran.
-    rows = [step_row(rank, step, warmup=step in (0, 2)) for rank in (0, 1) for step in range(5)]
-    for row in rows:
-        row["start_ns"] += 1_000 * MS * (row["step"] >= 2)
-    run = traced_run(steps=STEPS.frame(rows))
-    lanes = pass_lanes(run, PASS_ID)
-    shown = timeline_rows(lanes, RowChoice())[0]
-    turn = {"pass_id": PASS_ID, "segment": SEGMENT_ID, "num_steps": 2}
-    turns = [turn | {"first_step": first} for first in (1, 3, 99)]
-    (gap,) = turn_gaps(lanes, shown, declared_rows(TURNS, *turns))
-    assert gap["text"] == "hvdprof runs other launches (1,000 ms)"
-    assert gap["to"] - gap["from"] == 1_000 * MS
-    assert gap["lane"] == 0
-    assert turn_gaps(lanes, shown, TURNS.empty()) == []
 
 
 @pytest.mark.heavy
