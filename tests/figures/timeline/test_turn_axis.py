@@ -131,7 +131,7 @@ def test_work_between_two_turns_is_no_turn():
 def drawn(lanes, window, pixels=1_000):
     choice = RowChoice()
     executions = executions_of([], PASS_ID)
-    asked = Asked(*window, *window, pixels)
+    asked = Asked(window[0], window[1], window[0], window[1], pixels)
     return view_data(lanes, timeline_rows(lanes, choice)[0], choice, asked, executions)
 
 
