@@ -126,10 +126,12 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
     return "";
   };
 
-  // A text from the bottom to the top, around its middle.
-  const upright = (ctx, text, x, y) => {
+  // A text around its middle; an upright one is read from the bottom to the top.
+  const centered = (ctx, text, x, y, isUpright) => {
     ctx.textAlign = "center";
-    if (ctx.upright) {
+    if (!isUpright) {
+      ctx.fillText(text, x, y);
+    } else if (ctx.upright) {
       ctx.upright(text, x, y);
     } else {
       ctx.save();
@@ -264,6 +266,6 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
   };
 
   Object.assign(window.hvdprofTimeline, {
-    FONT, STRIP, SEGMENTS, AXIS, css, themeOf, placed, lengthText, ticksOf, fitted, begun, upright, drawLane, barsOf, scaleOf,
+    FONT, STRIP, SEGMENTS, AXIS, css, themeOf, placed, lengthText, ticksOf, fitted, begun, centered, drawLane, barsOf, scaleOf,
   });
 })();

@@ -45,22 +45,16 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       ctx.font = `italic 11px ${T.FONT}`;
       ctx.fillStyle = theme.ink;
       const length = T.lengthText(to - from);
-      for (const text of [`hvdprof's turn, ${length}`, length]) {
-        const width = ctx.measureText(text).width + 8;
-        if (right - left > width) {
-          ctx.fillText(text, (left + right - width) / 2 + 4, top + height / 2);
-          break;
-        } else if (right - left >= 12 && height > width) {
-          T.upright(ctx, text, (left + right) / 2, top + height / 2);
-          break;
-        }
-      }
+      const widthOf = (text) => ctx.measureText(text).width + 8;
+      const isUpright = right - left <= widthOf(length);
+      const room = isUpright ? (right - left >= 12 ? height : 0) : right - left;
+      const text = [`hvdprof's turn, ${length}`, length].find((one) => widthOf(one) < room);
+      if (text) { T.centered(ctx, text, (left + right) / 2, top + height / 2, isUpright); }
     }
   };
 
   const overview = (ctx, scene) => {
-    const {base, layout, theme, scale} = scene;
-    const whole = T.scaleOf(0, base.length, scale.left, scale.right, scale.axis);
+    const {base, layout, theme, whole} = scene;
     const lanes = layout.places.filter((place) => place.row.lane >= 0 && !place.pinned);
     const height = T.STRIP / Math.max(lanes.length, 1);
     lanes.forEach((place, at) => T.drawLane(

@@ -137,6 +137,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
         data, base, layout, room, event, window: model.window, segments: data.segments,
         theme: T.themeOf(this.stage, data.kinds),
         scale: T.scaleOf(first, last, layout.gutter, width - 6, data.axis),
+        whole: T.scaleOf(0, base.length, layout.gutter, width - 6, data.axis),
         selection: this.selecting || (ends[0] !== null && ends[1] !== null ? ends : null),
         marks: model.list("marks").map(Number).filter(Number.isFinite),
         title: `${model.run} · ${data.pass} · ${data.axis.text(first, last)} from ${T.lengthText(first)}`,
@@ -184,11 +185,7 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
 
     scale() { return this.shown ? this.shown.scale : null; }
 
-    wholeScale() {
-      if (!this.shown) { return null; }
-      const {base, scale} = this.shown;
-      return T.scaleOf(0, base.length, scale.left, scale.right, scale.axis);
-    }
+    wholeScale() { return this.shown ? this.shown.whole : null; }
 
     segmentAt(ns, y) {
       if (this.shown.segments.length < 2 || y > T.STRIP + T.SEGMENTS) { return null; }

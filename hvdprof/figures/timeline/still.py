@@ -81,44 +81,37 @@ class _View:
     first: int
     last: int
 
-    def places(self, *times: int) -> list[float]:
-        """Places of times on the axis."""
-        shifted = [time - self.lanes.origin_ns for time in times]
-        return [float(place) for place in self.lanes.axis.places(shifted)]
-
     def x(self, time: int) -> float:
-        """Pixels from the left of a time."""
-        low, place, high = self.places(self.first, time, self.last)
-        return round(_GUTTER + (place - low) / (high - low) * (_WIDTH - _GUTTER), 2)
+        """Pixels from the left of a time, or of the end of the view that is nearer."""
+        times = [self.first, min(max(time, self.first), self.last), self.last]
+        low, place, high = self.lanes.axis.places([one - self.lanes.origin_ns for one in times])
+        return round(float(_GUTTER + (place - low) / (high - low) * (_WIDTH - _GUTTER)), 2)
 
 
 def _turns(view: _View, height: int) -> str:
     """The turns of hvdprof, which take less room than time."""
     parts = []
-    for turn in view.lanes.axis.turns:
-        begin, end = (
-            min(max(view.lanes.origin_ns + time, view.first), view.last) for time in turn[:2]
-        )
-        if end > begin:
-            left, right = view.x(begin), view.x(end)
-            text = f"hvdprof's turn, {length_text(turn[1] - turn[0])}"
+    for begin, end, _ in view.lanes.axis.turns:
+        left, right = (view.x(view.lanes.origin_ns + time) for time in (begin, end))
+        if right > left:
             parts.append(
                 f'<rect x="{left}" y="{_HEAD}" width="{round(right - left, 2)}" '
-                f'height="{height - _HEAD}" fill="#888" opacity=".25"><title>{text}</title></rect>'
+                f'height="{height - _HEAD}" fill="#888" opacity=".25">'
+                f"<title>hvdprof's turn, {length_text(end - begin)}</title></rect>"
             )
     return "".join(parts)
 
 
 def _boxes(view: _View, rows: Ints) -> tuple[str, list[str]]:
     """The intervals of the rows, blocked time on top and lower, and their categories."""
-    lanes, first, last = view.lanes, view.first, view.last
-    spans = lanes.spans.within(first, last, rows)
+    lanes = view.lanes
+    spans = lanes.spans.within(view.first, view.last, rows)
     at = {int(lane): place for place, lane in enumerate(rows)}
     blocked = CATEGORIES.index(BLOCKED)
     parts = []
     for place in np.argsort(spans.category == blocked, kind="stable").tolist():
         start, end = int(spans.start_ns[place]), int(spans.end_ns[place])
-        left, right = (view.x(min(max(time, first), last)) for time in (start, end))
+        left, right = view.x(start), view.x(end)
         if right - left < _LEAST_PIXELS:
             continue
         category = CATEGORIES[int(spans.category[place])]
@@ -137,19 +130,14 @@ def _boxes(view: _View, rows: Ints) -> tuple[str, list[str]]:
 
 def _axis(view: _View, height: int) -> str:
     """Ticks from the left end, at round lengths; none in a turn of hvdprof."""
-    low, high = view.places(view.first, view.last)
+    axis, first = view.lanes.axis, view.first - view.lanes.origin_ns
+    low, high = axis.window(first, view.last - view.lanes.origin_ns)
     raw = (high - low) / _TICKS
     power = 10 ** int(np.floor(np.log10(raw)))
     step = next(one * power for one in (1, 2, 5, 10) if one * power >= raw)
     parts = []
-    origin = view.lanes.origin_ns
-    edges, shares = view.lanes.axis.job_parts(view.first - origin, view.last - origin)
-    starts = [
-        range(-(-(begin + origin - view.first) // int(step)) * int(step), end + origin - view.first)
-        for begin, end, share in zip(edges.tolist(), edges[1:].tolist(), shares, strict=False)
-        if share
-    ]
-    for time in (time for part in starts for time in part[:: int(step)]):
+    times = np.arange(0, view.last - view.first, int(step))
+    for time in times[~axis.in_turn(first + times)].tolist():
         x = view.x(view.first + time)
         parts.append(
             f'<text x="{x + 3}" y="{_HEAD // 2}">+{length_text(time)}</text>'

@@ -14,7 +14,7 @@ import pandas as pd
 from hvdprof.figures.timeline.rank_times import StepTimes
 from hvdprof.figures.timeline.time_text import length_text
 from hvdprof.figures.timeline.viewport import Ints, Spans
-from hvdprof.model.arrays import Float64s
+from hvdprof.model.arrays import Bools, Float64s
 
 _SETTLING_STEPS = 1
 """A turn begins with so many steps that no result uses."""
@@ -90,12 +90,14 @@ class TurnAxis:
         """
         corners = self.time_ns[(self.time_ns > first_ns) & (self.time_ns < last_ns)]
         edges = np.concatenate([[first_ns], corners, [last_ns]]).astype(np.int64)
-        own = [
-            float(after - before - self.turn_ns(before, after))
-            for before, after in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-        ]
-        shares = np.array(own if any(own) else np.diff(edges), np.float64)
-        return edges, shares / shares.sum()
+        own, is_turn = np.diff(edges), self.in_turn(edges[:-1])
+        own[is_turn & ~is_turn.all()] = 0
+        return edges, own / own.sum()
+
+    def in_turn(self, times_ns: Ints) -> Bools:
+        """Whether each time lies in a turn."""
+        found: Bools = np.searchsorted(self.time_ns, times_ns, side="right") % 2 == 0
+        return found
 
     def text(self, first_ns: int, last_ns: int, what: str = "") -> str:
         """The length between two times, what it is, and how much of it is turns of hvdprof."""
