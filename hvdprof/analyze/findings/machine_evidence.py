@@ -7,6 +7,7 @@ seen is no cause; that a rank had its cores is then said, as other processes are
 Tested in ``tests/analyze/findings/test_machine_evidence.py``.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,14 +22,16 @@ from hvdprof.analyze.ranks.named_cause import PERIODIC
 from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.launch_key import LAUNCH
-from hvdprof.model.tables.sample_tables import RANK_MACHINE
+from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording.sample_format import (
     CORE_WAIT,
     LIMITS,
     MAIN_THREAD,
+    MAJOR_FAULTS,
     MEASURES,
     SM_CLOCK,
+    SWAP_IN,
     THROTTLED,
 )
 
@@ -37,6 +40,13 @@ MOST_CHANCE = 0.01
 
 LEAST_SHARE = 0.05
 """The least difference that is said: of a share, of the time on a core, of a clock."""
+
+LEAST_SWAP = 1e6
+"""Bytes per second that a host reads from swap, mean of a launch, from which on that is said."""
+
+LEAST_FAULTS, PAGE_S = 20, 1e-3
+"""Pages per second that a rank reads from disk more than the others, to be said, and seconds that
+one takes at most: where that is less than half of a delay, pages do not explain it."""
 
 MOST_NOT = 0.25
 """Where cores explain less of a delay, they are said not to explain it."""
@@ -55,6 +65,10 @@ _CLOCK = advice(
     "look at the GPU of {ranks}: `nvidia-smi -q -d CLOCK,PERFORMANCE,POWER`",
     "Cool it, raise its power limit or its clocks to those of the others, or replace it.",
     command="nvidia-smi -q -d CLOCK,PERFORMANCE,POWER",
+)
+_MEMORY = advice(
+    "use less memory on {ranks}, or raise its memory limit",
+    "A page in swap is read from disk when it is used, and the rank waits for it.",
 )
 
 
@@ -90,6 +104,22 @@ def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
             continue
         text = f"{_said(who, measure, found)}{_limits(own, measure)}"
         return MachineEvidence(f"{text}.", general.formatted(ranks=_short(ranks)))
+    swapped = _swap_rate(evidence, cause.cell)
+    found = _differing(own, MAJOR_FAULTS) if swapped >= LEAST_SWAP else None
+    if found is not None and _explained(own, MAJOR_FAULTS) >= LEAST_EXPLAINED * share:
+        return MachineEvidence(
+            f"{_said(who, MAJOR_FAULTS, found)}. Its host reads {units.byte_size(swapped)} per "
+            "second from swap.",
+            _MEMORY.formatted(ranks=_short(ranks)),
+        )
+    needed = _least_windows(rows["rank"].nunique())
+    for measure in (THROTTLED, CORE_WAIT, SM_CLOCK):
+        found = _differing(own, measure, most_chance=1.0)
+        if found is None or _explained(own, measure) < LEAST_EXPLAINED * share:
+            continue
+        if int(found["windows"].max()) < needed:
+            text = f"{_said(who, measure, found)}{_limits(own, measure)}"
+            return MachineEvidence(f"{text}: too few for the test, which takes {needed} windows.")
     waits = own[(own["measure"] == CORE_WAIT).to_numpy()]
     if waits["others"].isna().all() or _explained(own, CORE_WAIT) > MOST_NOT * share:
         return MachineEvidence()
@@ -110,7 +140,29 @@ def cores_of_ranks(evidence: Evidence, cell: Cell) -> float:
     return float(rows.loc[(rows["measure"].astype(str) == CORE_WAIT).to_numpy(), "mean"].mean())
 
 
-def _differing(own: pd.DataFrame, measure: str) -> pd.DataFrame | None:
+def _least_windows(num_ranks: int) -> int:
+    """Windows that a test takes: equal ranks are first or last in all of them by ``MOST_CHANCE``.
+
+    Of one rank there is no test: 0.
+    """
+    if num_ranks < 2:
+        return 0
+    return math.ceil(math.log(2 * num_ranks / MOST_CHANCE, num_ranks))
+
+
+def _swap_rate(evidence: Evidence, cell: Cell) -> float:
+    """Bytes per second that the host reads from swap, mean of the launches; 0 on several hosts."""
+    samples = evidence.table(HOST_SAMPLES.name)
+    if len(set(samples["rank"])) != 1:
+        return 0.0
+    is_own = samples["pass_id"].astype(str).isin(set(evidence.launches_of(cell)["pass_id"]))
+    own = samples[(is_own & (samples["measure"].astype(str) == SWAP_IN)).to_numpy()]
+    return float(np.average(own["mean"], weights=own["duration_ns"])) if len(own) else 0.0
+
+
+def _differing(
+    own: pd.DataFrame, measure: str, *, most_chance: float = MOST_CHANCE
+) -> pd.DataFrame | None:
     """The rows of a measure, where every rank differs to its harm in most launches; else None."""
     rows = own[(own["measure"] == measure).to_numpy()]
     if rows.empty:
@@ -121,10 +173,9 @@ def _differing(own: pd.DataFrame, measure: str) -> pd.DataFrame | None:
     if measure == CORE_WAIT:
         # Of the time on a core: on a crowded host all ranks lack one for most of the time.
         size = more / (1 - rows["others"]).clip(lower=0.01)
+    least = LEAST_FAULTS if measure == MAJOR_FAULTS else LEAST_SHARE
     windows = rows["num_above" if is_worse_above else "num_below"]
-    differs = (
-        (rows["chance"] <= MOST_CHANCE) & (size >= LEAST_SHARE) & (2 * windows > rows["windows"])
-    )
+    differs = (rows["chance"] <= most_chance) & (size >= least) & (2 * windows > rows["windows"])
     by_rank = differs.groupby(rows["rank"]).mean()
     return rows if bool((by_rank >= 0.5).all()) else None
 
@@ -137,7 +188,9 @@ def _explained(own: pd.DataFrame, measure: str) -> float:
     }
     rows = tables[measure]
     mean, others = rows["mean"].to_numpy(), rows["others"].to_numpy()
-    if measure == SM_CLOCK:
+    if measure == MAJOR_FAULTS:
+        saved = (mean - others) * PAGE_S
+    elif measure == SM_CLOCK:
         saved = 1 - mean / np.maximum(others, 1.0)
     elif measure == CORE_WAIT:
         ran = tables[MAIN_THREAD]["mean"].reindex(rows.index).to_numpy()
@@ -152,6 +205,8 @@ def _explained(own: pd.DataFrame, measure: str) -> float:
 def _said(who: str, measure: str, rows: pd.DataFrame) -> str:
     mean, others = (float(rows[name].mean()) for name in ("mean", "others"))
     above, below, windows = (int(rows[n].sum()) for n in ("num_above", "num_below", "windows"))
+    # Those of the test, which may be one more than the windows of the rank.
+    windows = max(windows, above + below)
     chance = units.percent(max(float(rows["chance"].max()), 1e-4), 2)
     test = f"in {max(above, below)} of {windows} windows, by chance at most {chance}"
     if measure == SM_CLOCK:
@@ -160,11 +215,16 @@ def _said(who: str, measure: str, rows: pd.DataFrame) -> str:
             f"The SM clock of {who} is {mean / 1e6:.0f} MHz, {lower} below that of the others "
             f"({test})"
         )
+    capital = f"{who[0].upper()}{who[1:]}"
+    if measure == MAJOR_FAULTS:
+        return (
+            f"{capital} reads {mean:.0f} pages per second from disk (major faults), the others "
+            f"{others:.0f} (more {test})"
+        )
     what = {
         CORE_WAIT: "had no core for {} of the time in which it could run",
         THROTTLED: "had used up the CPU limit of its cgroup in {} of the periods",
     }[measure].format(units.percent(mean, 0))
-    capital = f"{who[0].upper()}{who[1:]}"
     return f"{capital} {what}, the others {units.percent(others, 0)} (more {test})"
 
 

@@ -49,7 +49,7 @@ class ProcessSource(Source):
         values: Values = {
             names.CPU: own.ru_utime + own.ru_stime + self._workers_s(),
             names.WORKERS: float(len(self._workers)),
-            "major_faults": float(own.ru_majflt),
+            names.MAJOR_FAULTS: float(own.ru_majflt),
         }
         if pages := self._memory.text().split():
             values[names.RSS] = float(int(pages[1]) * resource.getpagesize())

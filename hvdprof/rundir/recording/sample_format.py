@@ -32,6 +32,7 @@ RANK, HOST, DEVICE = "rank", "host", "device"
 MAIN_THREAD, CORE_WAIT, THROTTLED = "main_thread", "core_wait", "cgroup_throttled"
 RSS, CPU, WORKERS = "rss", "cpu", "workers"
 WORKERS_AWAKE = "workers_awake"
+MAJOR_FAULTS = "major_faults"
 BATCHES, DATA_WAIT, FIRST_WAIT = "batches", "batch_wait", "first_batch_wait"
 READY, EMPTY, UNPINNED = "batches_ready", "queue_empty", "batches_unpinned"
 EMPTY_WAIT = "empty_queue_wait"
@@ -110,7 +111,7 @@ MEASURES: dict[str, Measure] = {
     COPY_HOST: Measure(RANK, "", "the same by the host's clock", True),
     LOADER_WORKERS: Measure(RANK, "processes", "`num_workers` of the data loader"),
     PREFETCH: Measure(RANK, "batches", "`prefetch_factor` of the data loader: batches per worker"),
-    "major_faults": Measure(RANK, "1/s", "pages read from disk (major faults)", True),
+    MAJOR_FAULTS: Measure(RANK, "1/s", "pages read from disk (major faults)", True),
     RSS: Measure(RANK, "bytes", "memory of the process (resident set size)", title="rss"),
     TORCH_ALLOCATED: Measure(
         RANK, "bytes", "GPU memory in tensors (memory_allocated)", title="torch allocated"

@@ -14,7 +14,7 @@ from hvdprof.analyze.findings.machine_evidence import (
     machine_evidence,
 )
 from hvdprof.analyze.findings.run_rules import causes_rules
-from hvdprof.model.tables.sample_tables import RANK_MACHINE
+from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 
 Measured = dict[str, tuple[float, float]]
 """By measure the mean of rank 1, and of the others."""
@@ -26,10 +26,21 @@ class OneLaunch(Evidence):
     def rows_of(self, rows: pd.DataFrame, cell: Any) -> pd.DataFrame:
         return rows.astype({"pass_id": str, "segment": str})
 
+    def launches_of(self, cell: Any) -> pd.DataFrame:
+        return pd.DataFrame({"pass_id": ["p"], "segment": ["s"]})
+
 
 def said(
-    measured: Measured, share: float = 0.3, *, windows: int = 20, differing: int = 20, **row: Any
+    measured: Measured,
+    share: float = 0.3,
+    *,
+    windows: int = 20,
+    differing: int = 20,
+    swapped: float = 0.0,
+    rank_0: bool = False,
+    **row: Any,
 ) -> MachineEvidence:
+    """What is said of rank 1; ``swapped`` bytes per second are read on its host."""
     rows = []
     for measure, (mean, others) in measured.items():
         above, below = (differing, 0) if mean > others else (0, differing)
@@ -50,11 +61,18 @@ def said(
                 "chance": min(4 * 0.5**differing, 1.0),
             }
         )
+    if rank_0:
+        rows.append(rows[0] | {"rank": 0, "num_above": 0, "num_below": 0, "chance": 1.0})
     cause: Any = type("Cause", (), {})()
     cause.row = {"ranks": "1", "share": share, "pattern": "persistent", **row}
     cause.cell = {}
     run: Any = None
-    tables = {RANK_MACHINE.name: RANK_MACHINE.frame(rows)}
+    window = {"pass_id": "p", "rank": 0, "start_ns": 0, "duration_ns": 1, "samples": 1}
+    means = dict.fromkeys(("mean", "low", "median", "high"), swapped)
+    tables = {
+        RANK_MACHINE.name: RANK_MACHINE.frame(rows),
+        HOST_SAMPLES.name: HOST_SAMPLES.frame([window | means | {"measure": "swap_in"}]),
+    }
     found: CostlyCause = cause
     return machine_evidence(OneLaunch(run, tables), found)
 
@@ -193,3 +211,48 @@ def test_cores_of_ranks_are_a_mean_over_them() -> None:
 
     assert cores_of_ranks(evidence, {}) == pytest.approx(0.3)
     assert math.isnan(cores_of_ranks(OneLaunch(run, {RANK_MACHINE.name: RANK_MACHINE.empty()}), {}))
+
+
+@pytest.mark.parametrize(("windows", "is_short"), [(5, True), (8, True), (9, False)])
+def test_too_few_windows_for_the_test_are_said_and_accuse_nothing(
+    windows: int, is_short: bool
+) -> None:
+    measured = {"core_wait": (0.51, 0.04), "main_thread": (0.5, 0.5)}
+    found = said(measured, windows=windows, differing=windows, rank_0=True)
+
+    assert bool(found.fix.text) != is_short
+    if windows == 5:
+        assert found.sentence == (
+            "Rank 1 had no core for 51 % of the time in which it could run, the others 4 % (more "
+            "in 5 of 5 windows, by chance at most 12.50 %): too few for the test, which takes 9 "
+            "windows."
+        )
+    # A difference in some windows that a longer run may settle is none so far.
+    assert "too few" not in said(measured, windows=5, differing=2, rank_0=True).sentence
+
+
+@pytest.mark.parametrize(
+    ("swapped", "differing", "is_named"), [(11.4e6, 20, True), (0.5e6, 20, False), (1e7, 6, False)]
+)
+def test_a_rank_whose_pages_are_in_swap(swapped: float, differing: int, is_named: bool) -> None:
+    measured = {
+        "major_faults": (354.0, 0.0),
+        "core_wait": (0.01, 0.01),
+        "main_thread": (0.5, 0.5),
+    }
+    found = said(measured, differing=differing, swapped=swapped)
+
+    assert found.fix.fix.startswith("use less memory on rank 1") == is_named
+    # At 1 ms each, 20 pages per second take 2 % of the time.
+    few = measured | {"major_faults": (25.0, 0.0)}
+    assert not said(few, differing=differing, swapped=swapped).fix.text
+    if is_named:
+        assert found.sentence == (
+            "Rank 1 reads 354 pages per second from disk (major faults), the others 0 (more in 20 "
+            "of 20 windows, by chance at most 0.01 %). Its host reads 11.4 MB per second from swap."
+        )
+
+
+def test_more_windows_of_the_test_than_of_the_rank_are_counted() -> None:
+    found = said({"core_wait": (0.5, 0.0), "main_thread": (0.5, 0.5)}, windows=31, differing=32)
+    assert "more in 32 of 32 windows" in found.sentence

@@ -926,3 +926,32 @@ def test_one_rank_is_not_called_ranks():
     alone = cell(np=1, trace_overhead=0.9, trace_overhead_low=0.5)
     (row,) = findings(evidence([("scaling", scaling(alone))])).to_dict("records")
     assert row["evidence"].startswith("resnet18 on 1 rank: the pass")
+
+
+@pytest.mark.parametrize(
+    ("pinned", "num_cores", "is_said"),
+    [
+        ({"num_threads": 1, "num_affinity_cores": 1}, 4, True),
+        # No mask; more threads than cores; a mask of all cores; unknown threads.
+        ({"num_threads": 1, "num_affinity_cores": 0}, 4, False),
+        ({"num_threads": 4, "num_affinity_cores": 2}, 4, False),
+        ({"num_threads": 1, "num_affinity_cores": 4}, 4, False),
+        ({"num_threads": -1, "num_affinity_cores": 1}, 4, False),
+        ({"num_threads": 1, "num_affinity_cores": 1}, 1, False),
+    ],
+)
+def test_ranks_pinned_to_the_same_core_are_not_too_many_for_the_host(pinned, num_cores, is_said):
+    host = {"hostname": "node1", "num_cores": num_cores}
+    record = pass_record("p", [segment("s")], mode="throughput", controller="mpi", environment={})
+    found = findings(
+        evidence(
+            [("scaling", scaling(cell(oversubscribed=True)))],
+            ranks=ranks(0, 1, device="cpu", **pinned),
+            manifest=manifest(passes=[record], hosts=[host]),
+        )
+    )
+    (row,) = found[found["id"] == "oversubscribed"].to_dict("records")
+    assert (row["title"] == "Ranks pinned to too few cores") == is_said
+    assert row["fix"].startswith("give each rank cores of its own") == is_said
+    assert ("node1 has 4 cores" in row["evidence"]) == is_said
+    assert style_faults(row) == []

@@ -5,6 +5,9 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 
 from collections.abc import Iterator
 
+import pandas as pd
+
+from hvdprof import units
 from hvdprof.analyze.findings.advice import advice, sentences, unset
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
@@ -46,7 +49,23 @@ def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
             FEWER_RANKS,
             "certain",
         )
-    sizes = sorted(set(by_size) - set(on_gpus))
+    confined = {size: cores for size in by_size if (cores := _confining(evidence, cells, size))}
+    for size, (names, cores) in confined.items():
+        yield Finding(
+            "oversubscribed",
+            "warning",
+            f"np={size}",
+            "ranks pinned to too few cores",
+            f"np={size}: the ranks may use fewer cores than they have threads, and take turns. "
+            f"{names} has {units.counted(cores, 'core')}, enough for all.",
+            advice(
+                "give each rank cores of its own: they are pinned to the same ones",
+                "Look for taskset, numactl, sched_setaffinity and OMP_PLACES in the script, and "
+                "for the binding of the launcher.",
+            ),
+            "certain",
+        )
+    sizes = sorted(set(by_size) - set(on_gpus) - set(confined))
     if sizes:
         yield Finding(
             "oversubscribed",
@@ -61,6 +80,27 @@ def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
             ),
             "certain",
         )
+
+
+def _confining(evidence: Evidence, cells: pd.DataFrame, size: int) -> tuple[str, int] | None:
+    """Host and its cores, where ranks that share cores could have one per thread; else None.
+
+    Known for cells of one host alone, whose ranks use no GPU and have a mask of fewer cores.
+    """
+    own = cells[(cells["np"] == size).to_numpy()]
+    names = own.assign(np=size).iloc[0].to_dict()
+    setting = cell_setting(evidence.run, names)
+    passes = {str(one) for one in evidence.launches_of(names)["pass_id"]}
+    ranks = evidence.run.ranks
+    ranks = ranks[ranks["pass_id"].astype(str).isin(passes).to_numpy()]
+    if setting.on_gpus or setting.num_hosts != 1 or ranks.empty:
+        return None
+    threads, masks = ranks["num_threads"], ranks["num_affinity_cores"]
+    most = int(threads.max()) * size
+    is_masked = bool((masks > 0).all() and (masks < setting.num_cores).all())
+    if not is_masked or int(threads.min()) < 1 or most > setting.num_cores:
+        return None
+    return str(ranks["hostname"].iloc[0]), setting.num_cores
 
 
 def faults_injected(evidence: Evidence) -> Iterator[Finding]:

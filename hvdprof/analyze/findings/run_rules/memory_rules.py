@@ -12,6 +12,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.advice import advice, sentences
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.machine_evidence import LEAST_SWAP
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.rank_names import ranks_named
@@ -32,9 +33,6 @@ STILL_GROWING = 0.5
 """Of the mean growth: where the last is less, a cache fills."""
 
 SOON_STEPS = 100_000
-LEAST_SWAP = 1e6
-"""Bytes per second, mean of a launch."""
-
 UNEQUAL = 1.2
 
 _GROWS = {
