@@ -11,11 +11,12 @@ NEIGHBOUR, QUOTA, MEMORY = "busy neighbour on the core", "CPU quota of a cgroup"
 DECODE, COLLATE = "slow decode in workers", "slow collate in workers"
 WORKERS_0, WORKERS_1, WORKERS_4 = "num_workers=0", "num_workers=1", "num_workers=4"
 QUEUE, EPOCHS = "bursts behind prefetch_factor=1", "workers started anew each epoch"
+SWAP, SAME_CORE = "memory in swap", "both ranks pinned to one core"
 KINDS = (
     *(NEIGHBOUR, QUOTA, MEMORY, DECODE, COLLATE),
-    *(WORKERS_0, WORKERS_1, WORKERS_4, QUEUE, EPOCHS),
+    *(WORKERS_0, WORKERS_1, WORKERS_4, QUEUE, EPOCHS, SWAP, SAME_CORE),
 )
-OF_ONE_RANK = (NEIGHBOUR, QUOTA, MEMORY, DECODE)
+OF_ONE_RANK = (NEIGHBOUR, QUOTA, MEMORY, DECODE, SWAP)
 RUN_MS, MEMORY_RUN_MS = 13_000.0, 20_000.0
 
 
@@ -40,6 +41,9 @@ class Job:
         grow_mb: What the rank keeps more in each step, in MB.
         quota: Of one core, what the rank may use; 1 for all.
         neighbours: Busy processes of the usual priority on the core of the rank.
+        held_mb: Memory that the rank uses a part of in each step, in MB.
+        is_limited: Whether half of that has to be in swap.
+        shares_core: Whether both ranks compute on one core.
     """
 
     seed: int
@@ -62,6 +66,9 @@ class Job:
     grow_mb: float
     quota: float
     neighbours: int
+    held_mb: float
+    is_limited: bool
+    shares_core: bool
     num_steps: int
 
     @property
@@ -71,8 +78,8 @@ class Job:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether each rank computes on a core of its own."""
-        return self.kind in (NEIGHBOUR, QUOTA)
+        """Whether each rank is pinned to a core, and computes there."""
+        return self.kind in (NEIGHBOUR, QUOTA, SAME_CORE)
 
     def clean(self) -> "Job":
         """Its twin without the fault, which runs for as long."""
@@ -86,12 +93,14 @@ class Job:
             grow_mb=0.0,
             quota=1.0,
             neighbours=0,
+            is_limited=False,
+            shares_core=False,
             num_steps=round(1.4 * self.num_steps),
         )
 
 
 def draw(seed: int) -> Job:
-    """The job of a seed; ten seeds in a row have each kind once."""
+    """The job of a seed; twelve seeds in a row have each kind once."""
     rng = random.Random(f"machine {seed}")
     kind = KINDS[seed % len(KINDS)]
     step_ms = rng.uniform(25, 45)
@@ -103,10 +112,12 @@ def draw(seed: int) -> Job:
         NEIGHBOUR: 0.1 * step_ms,
         QUOTA: 0.1 * step_ms,
         MEMORY: 0.1 * step_ms,
+        SWAP: 0.1 * step_ms,
+        SAME_CORE: 0.1 * step_ms,
         EPOCHS: 0.2 * step_ms,
     }.get(kind, workers * step_ms * long)
     usual_ms = min(0.2 * max(workers, 0.1) * step_ms, load_ms)
-    longer = {MEMORY: 1.2, EPOCHS: 1.2, QUOTA: 10.0, NEIGHBOUR: 5.0}
+    longer = {MEMORY: 1.2, EPOCHS: 1.2, QUOTA: 10.0, NEIGHBOUR: 5.0, SWAP: 2.5, SAME_CORE: 2.2}
     whole_ms = step_ms * longer.get(kind, 1.8)
     return Job(
         seed=seed,
@@ -129,5 +140,8 @@ def draw(seed: int) -> Job:
         grow_mb=rng.uniform(1, 2) if kind == MEMORY else 0.0,
         quota=rng.uniform(0.06, 0.1) if kind == QUOTA else 1.0,
         neighbours=1 if kind == NEIGHBOUR else 0,
+        held_mb=rng.uniform(80, 110) if kind == SWAP else 0.0,
+        is_limited=kind == SWAP,
+        shares_core=kind == SAME_CORE,
         num_steps=round((MEMORY_RUN_MS if kind == MEMORY else RUN_MS) / whole_ms),
     )

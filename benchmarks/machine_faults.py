@@ -1,12 +1,13 @@
 """Is the stage of the input, or the resource of the machine named? Jobs drawn from seeds.
 
 ``python -m benchmarks.machine_faults --folder DIR --first-seed N --write docs/howto/machine.md``
-launches the job of each of ten seeds, and its twin without the fault, under ``hvdprof run``, unless
-DIR holds its run. What ``hvdprof analyze --format json`` says is judged. Other work on the machine
-is no part of the jobs: the load is noted for each launch.
+launches the job of each of twelve seeds, and its twin without the fault, under ``hvdprof run``,
+unless DIR holds its run. What ``hvdprof analyze --format json`` says is judged. Other work on the
+machine is no part of the jobs: the load is noted for each launch.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -27,6 +28,8 @@ from benchmarks.machine_draw import (
     NEIGHBOUR,
     QUEUE,
     QUOTA,
+    SAME_CORE,
+    SWAP,
     WORKERS_0,
     WORKERS_1,
     WORKERS_4,
@@ -35,12 +38,13 @@ from benchmarks.machine_draw import (
 )
 from benchmarks.page_section import write_section
 from benchmarks.script_faults import ROOT, CaseFailedError, output
+from benchmarks.swap_file import NotAllowedError, swap_file
 
 Finding = Mapping[str, Any]
 
 ACCUSING = (
     *("persistent-straggler", "transient-straggler", "stalled-steps", "input-bound"),
-    *("memory-grows", "host-swaps"),
+    *("memory-grows", "host-swaps", "oversubscribed"),
 )
 """Findings that no clean twin should have."""
 
@@ -62,6 +66,8 @@ _SAYS: Mapping[str, tuple[str, Callable[[Finding], bool]]] = {
     WORKERS_4: ("the four, to change", lambda one: _changes(one, "The 4 workers of")),
     QUEUE: ("prefetch_factor=", lambda one: one["fix"].startswith("set prefetch_factor=")),
     EPOCHS: ("persistent_workers", lambda one: "persistent_workers=True" in one["fix"]),
+    SWAP: ("swap", lambda one: "second from swap" in one["evidence"]),
+    SAME_CORE: ("pinned to too few cores", lambda one: "pinned to too few" in one["title"]),
 }
 """By kind what a finding should say, and whether it does."""
 
@@ -121,6 +127,7 @@ def run(job: Job, folder: Path) -> Judged:
 
     Raises:
         CaseFailedError: It failed.
+        NotAllowedError: It needs swap, which the machine does not allow.
     """
     place = folder / job.name
     done = place / "load"
@@ -134,7 +141,8 @@ def run(job: Job, folder: Path) -> Judged:
             *("--num-steps", str(job.num_steps)),
             *(("--clean",) if job.is_clean else ()),
         ]
-        output(command, os.environ | {"PYTHONPATH": str(ROOT)})
+        with swap_file() if job.is_limited else contextlib.nullcontext():
+            output(command, os.environ | {"PYTHONPATH": str(ROOT)})
         done.write_text(f"{load:.1f}", encoding="utf-8")
     analyze = [sys.executable, "-m", "hvdprof", "analyze", str(place / "run"), "--format", "json"]
     findings = json.loads(output(analyze, os.environ))["findings"]
@@ -196,6 +204,9 @@ def main() -> None:
             results.append(run(job, options.folder))
         except CaseFailedError as error:
             print(f"{job.name} failed:\n{error}", file=sys.stderr, flush=True)
+            continue
+        except NotAllowedError as error:
+            print(f"{job.name} {job.kind}: not run, {error}", flush=True)
             continue
         one = results[-1]
         word = "right" if one.is_right else "MISSED"

@@ -1,7 +1,8 @@
 """The job of a seed of ``benchmarks/machine_draw.py``, as a training script of two ranks.
 
 ``--seed N`` with the fault, ``--clean`` without. A rank with a CPU quota puts itself into a control
-group, and busy neighbours run beside it on its core; both need Linux, and the group root.
+group, one in swap its memory, and busy neighbours run beside it on its core; all need Linux, and
+the groups root.
 """
 
 import argparse
@@ -20,10 +21,14 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.machine_draw import ALL, Job, draw
+from benchmarks.swap_file import MEMORY_GROUPS
 from tests.builders.no_compiler import leave_out_compiler
 
 _GROUPS = Path("/sys/fs/cgroup/cpu")
 """Of version 1; where the groups are of version 2, it has another place and other files."""
+
+TOUCHED_PAGES = 200
+"""Of the memory that a rank holds, in each step, spread over all of it."""
 
 
 def own_rank() -> int:
@@ -84,7 +89,7 @@ def conditions(job: Job, rank: int) -> Iterator[None]:
     busy: list[subprocess.Popen[bytes]] = []
     if job.is_pinned:
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[rank % len(cores)]})
+        os.sched_setaffinity(0, {cores[0 if job.shares_core else rank % len(cores)]})
     try:
         if rank == job.rank and job.quota < 1:
             group.mkdir()
@@ -103,6 +108,29 @@ def conditions(job: Job, rank: int) -> Iterator[None]:
             process.wait()
         if group.exists():
             (_GROUPS / "cgroup.procs").write_text(f"{os.getpid()}")
+            group.rmdir()
+
+
+@contextlib.contextmanager
+def held_memory(job: Job, *, is_faulty: bool) -> Iterator[Tensor]:
+    """The memory that a rank holds; half of it in swap where it is limited."""
+    groups = MEMORY_GROUPS
+    group = groups / f"hvdprof-machine-{os.getpid()}"
+    num = round(job.held_mb * 250_000) if is_faulty else 0
+    is_limited = job.is_limited and is_faulty
+    if is_limited:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(f"{2 * num}")
+        (group / "cgroup.procs").write_text(f"{os.getpid()}")
+    try:
+        memory = torch.rand(num)
+        if is_limited:
+            # Its pages stay in the group, and all else of the rank is without a limit.
+            (groups / "cgroup.procs").write_text(f"{os.getpid()}")
+        yield memory
+    finally:
+        if is_limited:
+            (groups / "cgroup.procs").write_text(f"{os.getpid()}")
             group.rmdir()
 
 
@@ -139,14 +167,24 @@ def train(job: Job, rank: int) -> None:
     is_faulty = job.rank in (ALL, rank)
     data = Samples(job, (job.epoch or job.num_steps) * job.batch, is_faulty=is_faulty)
     grown: list[Tensor] = []
-    for batch in batches(job, data):
-        optimizer.zero_grad()
-        loss = model(batch).square().mean()
-        lose(job.step_ms, on_core=job.is_pinned)
-        loss.backward()
-        optimizer.step()
-        if is_faulty and job.grow_mb:
-            grown.append(torch.ones(round(job.grow_mb * 250_000)))
+    with held_memory(job, is_faulty=is_faulty) as held:
+        for number, batch in enumerate(batches(job, data)):
+            _step(job, model, optimizer, batch, held, number)
+            if is_faulty and job.grow_mb:
+                grown.append(torch.ones(round(job.grow_mb * 250_000)))
+
+
+def _step(
+    job: Job, model: nn.Module, optimizer: Any, batch: Tensor, held: Tensor, number: int
+) -> None:
+    optimizer.zero_grad()
+    loss = model(batch).square().mean()
+    lose(job.step_ms, on_core=job.is_pinned)
+    if len(held):
+        every = len(held) // TOUCHED_PAGES
+        held[number * 13_313 % every :: every].add_(1.0)
+    loss.backward()
+    optimizer.step()
 
 
 def main() -> None:

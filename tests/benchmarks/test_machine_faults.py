@@ -20,14 +20,15 @@ def finding(**given: Any) -> dict[str, Any]:
     return {**usual, "evidence": "", "action": "", "fix": "", **given}
 
 
-def test_ten_seeds_in_a_row_have_each_kind_once_and_a_twin_without() -> None:
-    jobs = [draw(seed) for seed in range(40, 50)]
+def test_twelve_seeds_in_a_row_have_each_kind_once_and_a_twin_without() -> None:
+    jobs = [draw(seed) for seed in range(40, 52)]
 
     assert sorted(job.kind for job in jobs) == sorted(KINDS)
     for job in jobs:
         twin = job.clean()
         assert draw(job.seed) == job
         assert (twin.quota, twin.neighbours, twin.grow_mb, twin.persistent) == (1, 0, 0, True)
+        assert (twin.is_limited, twin.shares_core) == (False, False)
         is_cured = twin.load_ms <= 0.25 * twin.step_ms * max(twin.workers, 1)
         assert is_cured or (job.kind == QUEUE and twin.prefetch == 8)
 

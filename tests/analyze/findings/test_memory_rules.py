@@ -113,6 +113,25 @@ def test_a_host_that_reads_from_swap() -> None:
     )
 
 
+def test_the_rank_whose_pages_are_in_swap_is_named_where_it_is_on_that_host() -> None:
+    hosts = [host("swap_in", 12 * MB, rank=1), host("swap_out", 3 * MB, rank=1)]
+
+    def faults(first: float, second: float) -> list[dict[str, Any]]:
+        each = enumerate((first, second))
+        return [machine(rank, "major_faults", mean=mean) for rank, mean in each]
+
+    found = one(rules.host_swaps(evidence(faults(1.0, 350.0), hosts)))
+    assert found.title == "swapping while training, rank 1"
+    assert found.evidence.endswith(
+        "Rank 1 alone read 90 % or more of the pages that ranks read from disk."
+    )
+    # Of the other host, of both ranks, of none.
+    for rows in (faults(350.0, 1.0), faults(200.0, 100.0), faults(0.0, 0.0), []):
+        found = one(rules.host_swaps(evidence(rows, hosts)))
+        assert found.title == "swapping while training"
+        assert "alone" not in found.evidence
+
+
 def test_pages_that_are_only_written_out_slow_no_rank_down() -> None:
     hosts = [host("swap_in", 0.5 * MB), host("swap_out", 30 * MB)]
 

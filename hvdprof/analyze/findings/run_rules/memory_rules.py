@@ -20,6 +20,7 @@ from hvdprof.rundir.recording.sample_format import (
     AVAILABLE,
     LEAST_GROWTH_BYTES,
     LEAST_GROWTH_SHARE,
+    MAJOR_FAULTS,
     RSS,
     SWAP_IN,
     SWAP_OUT,
@@ -28,6 +29,9 @@ from hvdprof.rundir.recording.sample_format import (
     TORCH_RETRIES,
     XID,
 )
+
+MOST_FAULTS = 0.9
+"""From this share of all major faults of ranks on, swap is one rank's."""
 
 STILL_GROWING = 0.5
 """Of the mean growth: where the last is less, a cache fills."""
@@ -129,13 +133,22 @@ def host_swaps(evidence: Evidence) -> Iterator[Finding]:
         return
     pass_id, rank = (sums.index.get_level_values(level)[place] for level in ("pass_id", "rank"))
     host = _host_of(evidence, str(pass_id), int(rank))
+    whose = _faulting_rank(evidence, str(pass_id))
+    if whose is not None and _host_of(evidence, str(pass_id), whose) != host:
+        whose = None
     yield Finding(
         "host-swaps",
         "warning",
         host,
-        "swapping while training",
-        f"{host} read {_bytes(read)} per second from swap and wrote {_bytes(written)}, mean of "
-        f"{pass_id}.",
+        f"swapping while training{f', rank {whose}' if whose is not None else ''}",
+        sentences(
+            f"{host} read {_bytes(read)} per second from swap and wrote {_bytes(written)}, mean of "
+            f"{pass_id}.",
+            f"Rank {whose} alone read {units.percent(MOST_FAULTS, 0)} or more of the pages that "
+            "ranks read from disk."
+            if whose is not None
+            else "",
+        ),
         _SWAP.formatted(host=host),
         "certain",
     )
@@ -199,6 +212,16 @@ def gpu_errors(evidence: Evidence) -> Iterator[Finding]:
             _XID.formatted(host=host),
             "certain",
         )
+
+
+def _faulting_rank(evidence: Evidence, pass_id: str) -> int | None:
+    """The one rank of a pass that reads nearly all pages from disk (major faults); else None."""
+    rows = evidence.table(RANK_MACHINE.name).astype({"pass_id": str, "measure": str})
+    own = rows[((rows["pass_id"] == pass_id) & (rows["measure"] == MAJOR_FAULTS)).to_numpy()]
+    faults = own.groupby("rank")["mean"].mean()
+    if len(faults) < 2 or not faults.max() >= MOST_FAULTS * faults.sum() > 0:
+        return None
+    return int(str(faults.idxmax()))
 
 
 def _base_rows(evidence: Evidence) -> pd.DataFrame:
