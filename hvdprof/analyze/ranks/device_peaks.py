@@ -18,6 +18,7 @@ _T4 = f"{_FILES}/tesla-t4/t4-tensor-core-datasheet-951643.pdf"
 _A10 = f"{_FILES}/a10/pdf/a10-datasheet.pdf"
 _A100 = f"{_FILES}/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf"
 _L4 = "https://resources.nvidia.com/en-us-data-center-overview/l4-gpu-datasheet"
+_ADA = "https://images.nvidia.com/aem-dam/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf"
 _L40S = "https://resources.nvidia.com/en-us-l40s/l40s-datasheet-28413"
 _HOPPER = "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet"
 _NVL = "https://www.nvidia.com/en-us/data-center/h100/"
@@ -47,6 +48,7 @@ PEAKS = (
     DevicePeak("A100", r"A100[- ]", 19.5, 156, 312, 312, 0, _A100),
     DevicePeak("L4", r"NVIDIA L4$", 30.3, 0, 121, 121, 0, _L4),
     DevicePeak("L40S", r"NVIDIA L40S$", 91.6, 183, 362.05, 362.05, 733, _L40S),
+    DevicePeak("RTX 4090", r"NVIDIA GeForce RTX 4090$", 82.6, 82.6, 165.2, 165.2, 0, _ADA),
     DevicePeak("H100 PCIe", r"H100 PCIe", 51, 0, 756.5, 756.5, 0, _HOPPER),
     DevicePeak("H100 NVL", r"H100 NVL", 0, 0, 0, 835, 0, _NVL),
     DevicePeak("H100 SXM", r"H100 80GB HBM3$", 66.9, 494.7, 989.4, 989.4, 1978.9, _HOPPER),

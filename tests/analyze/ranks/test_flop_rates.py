@@ -50,6 +50,8 @@ def test_each_precision_has_its_own_peak() -> None:
     ("device", "precision"),
     [
         ("NVIDIA GeForce RTX 5090", "bf16"),
+        ("NVIDIA GeForce RTX 4090 D", "bf16"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "bf16"),
         ("NVIDIA GH200 480GB", "bf16"),
         ("NVIDIA A10G", "bf16"),
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "bf16"),
@@ -95,6 +97,7 @@ def test_a_window_with_two_models_is_left_out() -> None:
         ("NVIDIA H100 NVL", 835.0),
         ("NVIDIA L4", 121.0),
         ("NVIDIA L40S", 362.05),
+        ("NVIDIA GeForce RTX 4090", 165.2),
         ("AMD Instinct MI250X", 191.5),
         ("AMD Instinct MI300X", 1307.4),
         ("NVIDIA B200", 2250.0),
