@@ -104,7 +104,10 @@ def draw(seed: int) -> Job:
     rng = random.Random(f"machine {seed}")
     kind = KINDS[seed % len(KINDS)]
     step_ms = rng.uniform(25, 45)
-    workers = {WORKERS_0: 0, WORKERS_1: 1, WORKERS_4: 4, DECODE: rng.randint(1, 2)}.get(kind, 1)
+    # Workers would be in the group of the rank, and its limit.
+    workers = {WORKERS_0: 0, SWAP: 0, WORKERS_1: 1, WORKERS_4: 4, DECODE: rng.randint(1, 2)}.get(
+        kind, 1
+    )
     long = rng.uniform(1.6, 2.2)
     load_ms = {
         WORKERS_0: step_ms * rng.uniform(0.5, 1.0),
@@ -112,7 +115,7 @@ def draw(seed: int) -> Job:
         NEIGHBOUR: 0.1 * step_ms,
         QUOTA: 0.1 * step_ms,
         MEMORY: 0.1 * step_ms,
-        SWAP: 0.1 * step_ms,
+        SWAP: 0.01 * step_ms,
         SAME_CORE: 0.1 * step_ms,
         EPOCHS: 0.2 * step_ms,
     }.get(kind, workers * step_ms * long)

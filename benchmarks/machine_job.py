@@ -27,8 +27,8 @@ from tests.builders.no_compiler import leave_out_compiler
 _GROUPS = Path("/sys/fs/cgroup/cpu")
 """Of version 1; where the groups are of version 2, it has another place and other files."""
 
-TOUCHED_PAGES = 200
-"""Of the memory that a rank holds, in each step, spread over all of it."""
+TOUCHED_MB = 4
+"""Of the memory that a rank holds, in each step, one part after the other."""
 
 
 def own_rank() -> int:
@@ -123,11 +123,7 @@ def held_memory(job: Job, *, is_faulty: bool) -> Iterator[Tensor]:
         (group / "memory.limit_in_bytes").write_text(f"{2 * num}")
         (group / "cgroup.procs").write_text(f"{os.getpid()}")
     try:
-        memory = torch.rand(num)
-        if is_limited:
-            # Its pages stay in the group, and all else of the rank is without a limit.
-            (groups / "cgroup.procs").write_text(f"{os.getpid()}")
-        yield memory
+        yield torch.rand(num)
     finally:
         if is_limited:
             (groups / "cgroup.procs").write_text(f"{os.getpid()}")
@@ -181,8 +177,9 @@ def _step(
     loss = model(batch).square().mean()
     lose(job.step_ms, on_core=job.is_pinned)
     if len(held):
-        every = len(held) // TOUCHED_PAGES
-        held[number * 13_313 % every :: every].add_(1.0)
+        size = TOUCHED_MB * 250_000
+        begin = number % (len(held) // size) * size
+        held[begin : begin + size].add_(1.0)
     loss.backward()
     optimizer.step()
 

@@ -16,21 +16,13 @@ PRICE_OPTION = "price"
 
 
 def price_in(environment: Mapping[str, str]) -> float | None:
-    """The price that the environment states; None where it states none.
-
-    Raises:
-        UsageError: It is no number, or negative.
-    """
+    """The price that the environment states, checked; None where it states none."""
     text = environment.get(PRICE)
     return checked_price(PRICE, text) if text else None
 
 
 def checked_price(name: str, stated: object) -> float:
-    """A price as a number.
-
-    Args:
-        name: Where it was stated.
-        stated: The number, or its text.
+    """A price as a number, from where that name stated it.
 
     Raises:
         UsageError: It is no number, or negative.

@@ -112,7 +112,9 @@ def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
             "second from swap.",
             _MEMORY.formatted(ranks=_short(ranks)),
         )
-    needed = _least_windows(rows["rank"].nunique())
+    # Equal ranks are first, or last, in all of so many windows by MOST_CHANCE.
+    num_ranks = max(int(rows["rank"].nunique()), 2)
+    needed = math.ceil(math.log(2 * num_ranks / MOST_CHANCE, num_ranks))
     for measure in (THROTTLED, CORE_WAIT, SM_CLOCK):
         found = _differing(own, measure, most_chance=1.0)
         if found is None or _explained(own, measure) < LEAST_EXPLAINED * share:
@@ -138,16 +140,6 @@ def cores_of_ranks(evidence: Evidence, cell: Cell) -> float:
     """
     rows = evidence.rows_of(evidence.table(RANK_MACHINE.name), cell)
     return float(rows.loc[(rows["measure"].astype(str) == CORE_WAIT).to_numpy(), "mean"].mean())
-
-
-def _least_windows(num_ranks: int) -> int:
-    """Windows that a test takes: equal ranks are first or last in all of them by ``MOST_CHANCE``.
-
-    Of one rank there is no test: 0.
-    """
-    if num_ranks < 2:
-        return 0
-    return math.ceil(math.log(2 * num_ranks / MOST_CHANCE, num_ranks))
 
 
 def _swap_rate(evidence: Evidence, cell: Cell) -> float:

@@ -59,8 +59,8 @@ class CopyWaits(Source):
     def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._clock = clock
         self._make_event: Callable[[], Event] | None = None
-        self._record: Callable[[Event], None] = _nothing
-        self._report: Callable[[str], None] = _nothing
+        self._record: Callable[[Event], None]
+        self._report: Callable[[str], None]
         self._batch: _Batch | None = None
         self._unread: deque[tuple[_Batch, Event, int]] = deque()
         self._free: list[Event] = []
@@ -95,7 +95,7 @@ class CopyWaits(Source):
 
     def read(self) -> Values:
         """Sums of all batches so far; none before the first was copied."""
-        return dict(self._totals)
+        return self._totals
 
     def _guarded(self, look: Callable[[object], None], at: object) -> None:
         try:
@@ -150,10 +150,6 @@ class CopyWaits(Source):
                 name: totals[name] + part for name, part in zip(names.COPIES, more, strict=True)
             }
             self._totals = totals
-
-
-def _nothing(_: object) -> None:
-    """Before ``watch``."""
 
 
 def _tensors(value: object) -> Iterator[_Tensor]:

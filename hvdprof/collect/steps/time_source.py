@@ -196,9 +196,6 @@ def time_source_of(device: str, clock: Callable[[], int] = time.monotonic_ns) ->
 def gpu_events(device: str) -> tuple[Callable[[], Event], Callable[[Event], None]]:
     """What makes an event with times, and what records one on the current stream of a GPU.
 
-    Args:
-        device: ``cuda``, for the current one, or with an index.
-
     Raises:
         ValueError: That is no GPU.
         LookupError: The script has not imported torch.

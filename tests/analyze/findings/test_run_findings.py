@@ -953,5 +953,5 @@ def test_ranks_pinned_to_the_same_core_are_not_too_many_for_the_host(pinned, num
     (row,) = found[found["id"] == "oversubscribed"].to_dict("records")
     assert (row["title"] == "Ranks pinned to too few cores") == is_said
     assert row["fix"].startswith("give each rank cores of its own") == is_said
-    assert ("node1 has 4 cores" in row["evidence"]) == is_said
+    assert ("The host has 4 cores" in row["evidence"]) == is_said
     assert style_faults(row) == []

@@ -50,18 +50,17 @@ def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
             "certain",
         )
     confined = {size: cores for size in by_size if (cores := _confining(evidence, cells, size))}
-    for size, (names, cores) in confined.items():
+    for size, cores in confined.items():
         yield Finding(
             "oversubscribed",
             "warning",
             f"np={size}",
             "ranks pinned to too few cores",
             f"np={size}: the ranks may use fewer cores than they have threads, and take turns. "
-            f"{names} has {units.counted(cores, 'core')}, enough for all.",
+            f"The host has {units.counted(cores, 'core')}, enough for all.",
             advice(
                 "give each rank cores of its own: they are pinned to the same ones",
-                "Look for taskset, numactl, sched_setaffinity and OMP_PLACES in the script, and "
-                "for the binding of the launcher.",
+                "Look for taskset, numactl, sched_setaffinity, and how the launcher binds.",
             ),
             "certain",
         )
@@ -82,25 +81,17 @@ def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _confining(evidence: Evidence, cells: pd.DataFrame, size: int) -> tuple[str, int] | None:
-    """Host and its cores, where ranks that share cores could have one per thread; else None.
-
-    Known for cells of one host alone, whose ranks use no GPU and have a mask of fewer cores.
-    """
-    own = cells[(cells["np"] == size).to_numpy()]
-    names = own.assign(np=size).iloc[0].to_dict()
-    setting = cell_setting(evidence.run, names)
-    passes = {str(one) for one in evidence.launches_of(names)["pass_id"]}
-    ranks = evidence.run.ranks
-    ranks = ranks[ranks["pass_id"].astype(str).isin(passes).to_numpy()]
-    if setting.on_gpus or setting.num_hosts != 1 or ranks.empty:
-        return None
-    threads, masks = ranks["num_threads"], ranks["num_affinity_cores"]
-    most = int(threads.max()) * size
-    is_masked = bool((masks > 0).all() and (masks < setting.num_cores).all())
-    if not is_masked or int(threads.min()) < 1 or most > setting.num_cores:
-        return None
-    return str(ranks["hostname"].iloc[0]), setting.num_cores
+def _confining(evidence: Evidence, cells: pd.DataFrame, size: int) -> int:
+    """Cores of the one host whose ranks share some, and could have one per thread; else 0."""
+    names = cells[(cells["np"] == size).to_numpy()].iloc[0].to_dict()
+    setting, ranks = cell_setting(evidence.run, names), evidence.run.ranks
+    passes = list(evidence.launches_of(names)["pass_id"])
+    own = ranks[ranks["pass_id"].astype(str).isin(passes).to_numpy()]
+    masks, threads = own["num_affinity_cores"], own["num_threads"]
+    is_masked = (masks > 0) & (masks < setting.num_cores) & (threads > 0)
+    is_known = setting.num_hosts == 1 and not setting.on_gpus and len(own) > 0
+    fits = is_known and is_masked.all() and size * int(threads.max()) <= setting.num_cores
+    return setting.num_cores if fits else 0
 
 
 def faults_injected(evidence: Evidence) -> Iterator[Finding]:

@@ -133,9 +133,7 @@ def host_swaps(evidence: Evidence) -> Iterator[Finding]:
         return
     pass_id, rank = (sums.index.get_level_values(level)[place] for level in ("pass_id", "rank"))
     host = _host_of(evidence, str(pass_id), int(rank))
-    whose = _faulting_rank(evidence, str(pass_id))
-    if whose is not None and _host_of(evidence, str(pass_id), whose) != host:
-        whose = None
+    whose = _faulting_rank(evidence, str(pass_id), host)
     yield Finding(
         "host-swaps",
         "warning",
@@ -214,14 +212,15 @@ def gpu_errors(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _faulting_rank(evidence: Evidence, pass_id: str) -> int | None:
-    """The one rank of a pass that reads nearly all pages from disk (major faults); else None."""
+def _faulting_rank(evidence: Evidence, pass_id: str, host: str) -> int | None:
+    """The rank on a host with nearly all major faults of a pass; None without one."""
     rows = evidence.table(RANK_MACHINE.name).astype({"pass_id": str, "measure": str})
     own = rows[((rows["pass_id"] == pass_id) & (rows["measure"] == MAJOR_FAULTS)).to_numpy()]
     faults = own.groupby("rank")["mean"].mean()
     if len(faults) < 2 or not faults.max() >= MOST_FAULTS * faults.sum() > 0:
         return None
-    return int(str(faults.idxmax()))
+    rank = int(str(faults.idxmax()))
+    return rank if _host_of(evidence, pass_id, rank) == host else None
 
 
 def _base_rows(evidence: Evidence) -> pd.DataFrame:
