@@ -17,6 +17,11 @@ _FAMILIES = (
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE",
     ),
+    (
+        *("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"),
+        *("JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"),
+    ),
+    ("PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
@@ -77,8 +82,8 @@ def identity_from_distributed(environment: Mapping[str, str] = os.environ) -> Id
 def identity_from_environment(environment: Mapping[str, str] = os.environ) -> Identity | None:
     """The identity that the launcher set; None where no known launcher set rank and size.
 
-    Known are the variables of horovodrun, Open MPI, MPICH (PMI), torchrun and Slurm, read in that
-    order. Without local rank and size, each host counts as one rank.
+    Known are the variables of horovodrun, Open MPI, jsrun, PALS, MPICH (PMI), torchrun and Slurm,
+    read in that order. Without local rank and size, each host counts as one rank.
     """
     for rank, size, local_rank, local_size in _FAMILIES:
         if _is_number(environment.get(rank)) and _is_number(environment.get(size)):

@@ -33,6 +33,25 @@ from hvdprof.collect.identity import Identity, identity_from_environment
         ({"PMI_RANK": "5", "PMI_SIZE": "8"}, Identity(5, 8, 0, 1)),
         (
             {
+                "PMI_RANK": "5",
+                "PMI_SIZE": "8",
+                "PALS_RANKID": "5",
+                "PALS_LOCAL_RANKID": "1",
+                "PALS_LOCAL_SIZE": "4",
+            },
+            Identity(5, 8, 1, 4),
+        ),
+        (
+            {
+                "JSM_NAMESPACE_RANK": "5",
+                "JSM_NAMESPACE_SIZE": "8",
+                "JSM_NAMESPACE_LOCAL_RANK": "1",
+                "JSM_NAMESPACE_LOCAL_SIZE": "4",
+            },
+            Identity(5, 8, 1, 4),
+        ),
+        (
+            {
                 "RANK": "3",
                 "WORLD_SIZE": "4",
                 "LOCAL_RANK": "1",

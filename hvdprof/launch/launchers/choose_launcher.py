@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.launch.launchers.batch_launch import find_batch_launch
 from hvdprof.launch.launchers.elastic_job import HorovodrunElastic
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun, require_pmix
 from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
 from hvdprof.launch.plan.options import (
     HOROVODRUN,
+    IN_A_JOB,
     LAUNCHER_NAMES,
     MPIRUN,
+    PLACING_THEMSELVES,
     SRUN,
     TENSORFLOW,
     TORCHRUN,
@@ -144,12 +147,14 @@ def find_launcher(
             "--launcher tf starts scripts of tf.distribute, not ranks of Horovod.",
             hint="hvdprof bench --engine tf-multiworker, or hvdprof run --launcher tf",
         )
+    if make is None and chosen in PLACING_THEMSELVES and controller == MPI:
+        return find_batch_launch(chosen)
     if make is None:
         raise UsageError(
             f"--launcher {chosen} cannot start ranks of --controller {controller}.",
-            hint="horovodrun and srun start both, mpirun those of MPI.",
+            hint="horovodrun and srun start both, the others those of MPI.",
         )
-    if controller == MPI and chosen != SRUN:
+    if controller == MPI and chosen not in IN_A_JOB:
         _require_same_mpi(mpi, mpi_library)
     return make(mpi)
 

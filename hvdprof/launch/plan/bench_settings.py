@@ -25,7 +25,7 @@ from hvdprof.launch.plan.hosts import (
     ranks_by_host,
     threads_that_fit,
 )
-from hvdprof.launch.plan.options import SRUN, TENSORFLOW, TORCHRUN, check_options
+from hvdprof.launch.plan.options import IN_A_JOB, TENSORFLOW, TORCHRUN, check_options
 from hvdprof.launch.plan.preflight import AUTO, parse_duration, parse_precision, parse_sizes
 from hvdprof.launch.plan.settings import (
     BY_MEMORY,
@@ -202,7 +202,7 @@ def _no_turns(
     options: BenchOptions, machine: Machine, sizes: Sequence[int], models: Sequence[KnownModel]
 ) -> str:
     """Why the launches of a repeat cannot be resident together; empty where they can."""
-    is_elsewhere = bool(options.hosts) or options.launcher == SRUN
+    is_elsewhere = bool(options.hosts) or options.launcher in IN_A_JOB
     if set(_engines(options)) & set(TF_ENGINES):
         return OF_TENSORFLOW
     reason = reason_by_place(is_elsewhere=is_elsewhere, device=machine.device)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from hvdprof.launch.plan.bench_options import ADASUM, AVERAGE, FP16, NO_COMPRESSION
 from hvdprof.launch.plan.hosts import Capacity, can_pin, crowds, parse_hosts, ranks_by_host
+from hvdprof.launch.plan.options import IN_A_JOB
 from hvdprof.launch.plan.run_options import TrainingOptions
 from hvdprof.launch.plan.settings import ModelSettings, Resolved, Settings
 from hvdprof.launch.plan.workload import SCRIPT_SEGMENT
@@ -254,7 +255,7 @@ def _reason_against_tf(
         return f"no twin in Keras; strategies of tf.distribute train {' and '.join(KERAS_TWINS)}"
     if setting[1:] != (NO_COMPRESSION, AVERAGE):
         return "strategies of tf.distribute average, without compression"
-    if settings.hosts or settings.launcher == "srun":
+    if settings.hosts or settings.launcher in IN_A_JOB:
         return "workers of tf.distribute are started on this host alone"
     if settings.data != "synthetic":
         return "twins in Keras train on synthetic data alone"
@@ -262,8 +263,11 @@ def _reason_against_tf(
 
 
 def _reason_against_ddp(settings: Settings, reduction: str) -> str:
-    if settings.launcher == "srun":
-        return "the launches of DDP are started by torchrun, not by srun; name the nodes as --hosts"
+    if settings.launcher in IN_A_JOB:
+        return (
+            f"the launches of DDP are started by torchrun, not by {settings.launcher}; name the "
+            "nodes as --hosts"
+        )
     if reduction == ADASUM:
         return "DDP has no Adasum"
     return ""

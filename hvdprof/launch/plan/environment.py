@@ -7,7 +7,7 @@ from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
-from hvdprof.launch.plan.options import SRUN
+from hvdprof.launch.plan.options import IN_A_JOB
 from hvdprof.launch.plan.preflight import MPI
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import workload_environment
@@ -158,7 +158,7 @@ def pass_environment(
 
 def is_on_this_host(settings: Settings) -> bool:
     """Whether all ranks of all launches are on this host; those of an elastic job may move."""
-    return not settings.hosts and settings.launcher != SRUN and settings.elastic is None
+    return not settings.hosts and settings.launcher not in IN_A_JOB and settings.elastic is None
 
 
 def _transports_here(settings: Settings) -> dict[str, str]:

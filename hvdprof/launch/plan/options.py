@@ -31,8 +31,15 @@ Amount = str | float
 """A duration, ``"5m"`` or seconds, or a share, ``"3%"`` or 0.03."""
 
 HOROVODRUN, MPIRUN, SRUN, TORCHRUN = "horovodrun", "mpirun", "srun", "torchrun"
+JSRUN, APRUN, PALS = "jsrun", "aprun", "pals"
 TENSORFLOW = "tf"
-LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN, TORCHRUN, TENSORFLOW)
+LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN, TORCHRUN, TENSORFLOW, JSRUN, APRUN, PALS)
+PLACING_THEMSELVES = (JSRUN, APRUN, PALS)
+"""Launchers that take the nodes of the surrounding job, which hvdprof does not reach itself."""
+
+IN_A_JOB = (SRUN, *PLACING_THEMSELVES)
+"""Launchers of ranks on the nodes of a batch job."""
+
 WITHOUT_HOROVOD = (TORCHRUN, TENSORFLOW)
 """Launchers of ranks that need no Horovod."""
 
@@ -116,7 +123,8 @@ class RankOptions:
         AUTO,
         f"{', '.join(LAUNCHER_NAMES)}; auto is mpirun for mpi and horovodrun for gloo; srun works "
         "inside a Slurm allocation, torchrun with scripts of torch.distributed, tf with "
-        "Keras scripts under a strategy of tf.distribute, on this host.",
+        "Keras scripts under a strategy of tf.distribute, on this host; jsrun inside a job of LSF, "
+        "aprun and pals (the mpiexec of PALS) inside one of PBS on a Cray, all three never run.",
         "--launcher",
         panel=RANKS,
         known=LAUNCHER_NAMES,
@@ -256,6 +264,11 @@ def check_options(options: object) -> None:
         if one.lowest is not None:
             check_number(one.flags[0], value, one.lowest, one.highest)
     if isinstance(options, MeasureOptions):
+        if options.hosts is not None and options.launcher in PLACING_THEMSELVES:
+            raise UsageError(
+                f"--launcher {options.launcher} takes the nodes of its job itself.",
+                hint="Omit --hosts.",
+            )
         warn_s, kill_s = options.stall_warn_s, options.stall_kill_s
         if kill_s is not None and not 0 < warn_s <= kill_s:
             raise UsageError(

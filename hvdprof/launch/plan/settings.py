@@ -11,7 +11,7 @@ from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 AnyOptions = BenchOptions | RunOptions | FunctionOptions
 LONGEST_TURN_S = 1.0
-ON_HOSTS = "their ranks are on several hosts, or placed by Slurm"
+ON_HOSTS = "their ranks are on several hosts, or placed by a batch system"
 ON_GPUS = "they use GPUs"
 BY_MEMORY = "they do not fit into memory together"
 OF_ELASTIC = "an elastic job has sessions, and no turns"

@@ -15,7 +15,7 @@ from hvdprof.launch.launchers.slurm_allocation import find_allocation
 from hvdprof.launch.plan.bench_settings import Machine
 from hvdprof.launch.plan.environment import inherited_environment, names_to_pass_on
 from hvdprof.launch.plan.hosts import parse_hosts
-from hvdprof.launch.plan.options import SRUN
+from hvdprof.launch.plan.options import PLACING_THEMSELVES, SRUN
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import Resolved
 from hvdprof.launch.plan.workload import INSTALLED_ALONE
@@ -135,9 +135,14 @@ def net_settings(hosts: str | None, machine: Machine, launcher: str) -> Resolved
         launcher: The name of the launcher.
 
     Raises:
-        UsageError: The hosts cannot be used.
+        UsageError: The hosts cannot be used, or the launcher takes none.
         EnvironmentNotReadyError: There is no allocation.
     """
+    if launcher in PLACING_THEMSELVES:
+        raise UsageError(
+            f"The nodes of a job of {launcher} are measured by their names.",
+            hint="hvdprof net --hosts n1:1,n2:1   (over ssh)",
+        )
     placed = parse_hosts(hosts) if hosts else ()
     if not placed and launcher == SRUN:
         placed = find_allocation().hosts

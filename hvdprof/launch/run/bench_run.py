@@ -10,9 +10,9 @@ from pathlib import Path
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts, usable_cores
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, UsageError
+from hvdprof.launch.launchers.batch_launch import hosts_of_job
 from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
-from hvdprof.launch.launchers.slurm_allocation import find_allocation
 from hvdprof.launch.launchers.tf_workers import TensorFlowForItsEngines, TensorFlowWorkers
 from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 from hvdprof.launch.plan.bench_options import BenchOptions
@@ -27,7 +27,8 @@ from hvdprof.launch.plan.environment import inherited_environment, is_on_this_ho
 from hvdprof.launch.plan.hosts import Capacity, is_this_host, parse_hosts
 from hvdprof.launch.plan.options import (
     DEVICES,
-    SRUN,
+    IN_A_JOB,
+    PLACING_THEMSELVES,
     TENSORFLOW,
     TORCHRUN,
     WITHOUT_HOROVOD,
@@ -36,6 +37,7 @@ from hvdprof.launch.plan.options import (
 from hvdprof.launch.plan.preflight import (
     AUTO,
     GLOO,
+    MPI,
     check_known,
     choose_controller,
     require_open_files,
@@ -113,9 +115,9 @@ def prepare_bench(
         device=options.device,
         launcher=launcher,
     )
-    if options.launcher == SRUN:
+    if options.launcher in IN_A_JOB:
         # The nodes of the allocation may have more or fewer cores than this one.
-        tasks = sum(host.slots for host in find_allocation().hosts)
+        tasks = sum(host.slots for host in hosts_of_job(options.launcher))
         machine = replace(machine, num_slots=tasks)
     settings = bench_settings(options, known_models, machine)
     if set(settings.engines) & set(TF_ENGINES):
@@ -135,11 +137,15 @@ def machine_of(tools: Tools, *, controller: str, device: str, launcher: str = AU
         UsageError: No controller or device has that name.
         EnvironmentNotReadyError: This machine does not have it.
     """
-    needs_horovod = launcher not in WITHOUT_HOROVOD
+    if launcher in WITHOUT_HOROVOD:
+        controller = GLOO
+    elif launcher in PLACING_THEMSELVES and tools.horovod.mpi and controller in (AUTO, MPI):
+        # Its MPI need have no mpirun.
+        controller = MPI
+    else:
+        controller = choose_controller(controller, tools.horovod, tools.mpi)
     return Machine(
-        controller=choose_controller(controller, tools.horovod, tools.mpi)
-        if needs_horovod
-        else GLOO,
+        controller=controller,
         device=_choose_device(device, tools.horovod),
         num_cores=usable_cores(),
         num_gpus=tools.horovod.cuda_device_count,
@@ -320,7 +326,9 @@ def _choose_device(wanted: str, horovod: HorovodBuild) -> str:
 
 def _capacity(settings: Settings, machine: Machine, horovod: HorovodBuild) -> Capacity:
     names = [host.name for host in parse_hosts(settings.hosts)] if settings.hosts else ["localhost"]
-    own = {name for name in names if is_this_host(name)}
+    # Where ranks will be is known to their launcher alone.
+    is_here = settings.launcher not in PLACING_THEMSELVES
+    own = {name for name in names if is_here and is_this_host(name)}
     return Capacity(
         cores_by_host={name: machine.num_cores if name in own else None for name in names},
         gpus_by_host={name: machine.num_gpus if name in own else None for name in names},

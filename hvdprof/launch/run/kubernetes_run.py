@@ -10,7 +10,13 @@ from hvdprof.launch.launchers.kubernetes_job import MOUNT, KubernetesJob
 from hvdprof.launch.plan.bench_options import PRESETS, BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel, check_bench_options
 from hvdprof.launch.plan.kubernetes_options import MPIJOB, KubernetesOptions
-from hvdprof.launch.plan.options import SRUN, TORCHRUN, arguments_of, check_options
+from hvdprof.launch.plan.options import (
+    PLACING_THEMSELVES,
+    SRUN,
+    TORCHRUN,
+    arguments_of,
+    check_options,
+)
 from hvdprof.launch.plan.preflight import AUTO
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.run.run_folder import new_run_folder
@@ -89,6 +95,8 @@ def _check_place(options: BenchOptions | RunOptions, place: KubernetesOptions) -
         raise UsageError("The hosts of a Kubernetes job are its pods.", hint="Omit --hosts.")
     if options.launcher == SRUN:
         raise UsageError("srun is Slurm's.", hint="Omit --launcher, or use --sbatch.")
+    if options.launcher in PLACING_THEMSELVES:
+        raise UsageError(f"{options.launcher} is of another system.", hint="Omit --launcher.")
     if isinstance(options, RunOptions) and options.is_elastic:
         raise UsageError(
             "An elastic job changes its hosts, and --kubernetes writes a fixed number of pods.",

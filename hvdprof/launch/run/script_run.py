@@ -11,7 +11,7 @@ from hvdprof.launch.plan.bench_options import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.plan.bench_settings import Machine
 from hvdprof.launch.plan.environment import parse_variables
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
-from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TENSORFLOW, TORCHRUN, check_options
+from hvdprof.launch.plan.options import HOROVODRUN, IN_A_JOB, TENSORFLOW, TORCHRUN, check_options
 from hvdprof.launch.plan.preflight import (
     AUTO,
     GLOO,
@@ -156,7 +156,7 @@ def _no_turns(options: TrainingOptions, device: str) -> str:
         return OF_ELASTIC
     if options.launcher == TENSORFLOW:
         return OF_TENSORFLOW
-    is_elsewhere = bool(options.hosts) or options.launcher == SRUN
+    is_elsewhere = bool(options.hosts) or options.launcher in IN_A_JOB
     return reason_by_place(is_elsewhere=is_elsewhere, device=device)
 
 
@@ -273,7 +273,7 @@ def _runs_here(options: RunOptions) -> bool:
     """Whether ranks run on this host, as far as this host knows."""
     if options.hosts is not None:
         return any(is_this_host(host.name) for host in parse_hosts(options.hosts))
-    return not options.is_elastic and options.launcher != SRUN
+    return not options.is_elastic and options.launcher not in IN_A_JOB
 
 
 def _check_script(command: tuple[str, ...]) -> None:

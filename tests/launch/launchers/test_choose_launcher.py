@@ -6,6 +6,7 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers import choose_launcher
+from hvdprof.launch.launchers.batch_launch import BatchLaunch
 from hvdprof.launch.launchers.choose_launcher import (
     HorovodrunGloo,
     HorovodrunMpi,
@@ -14,6 +15,7 @@ from hvdprof.launch.launchers.choose_launcher import (
     find_launcher,
 )
 from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
+from hvdprof.launch.plan.hosts import Host
 from hvdprof.machine.mpi import Mpi
 
 OPEN_MPI = Mpi("openmpi", "4.1.8", "/v/bin/mpirun", None, True, "")
@@ -54,6 +56,18 @@ def test_every_other_launcher(programs: Path) -> None:
     assert isinstance(found, HorovodrunMpi)
     assert found.binding_args == "--bind-to none --map-by slot"
     assert found.path == f"/v/bin:{programs}"
+
+
+def test_launchers_of_other_batch_systems_start_ranks_of_mpi_alone(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (programs / "jsrun").write_text("#!/bin/sh\n")
+    (programs / "jsrun").chmod(0o755)
+    monkeypatch.setenv("LSB_MCPU_HOSTS", "n1 2")
+    found = find_launcher("mpi", None, "jsrun")
+    assert found == BatchLaunch("jsrun", str(programs / "jsrun"), (Host("n1", 2),))
+    with pytest.raises(UsageError, match="jsrun cannot start ranks of --controller gloo"):
+        find_launcher("gloo", None, "jsrun")
 
 
 def test_a_launcher_that_cannot_be_used_says_why(

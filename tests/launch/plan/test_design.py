@@ -205,6 +205,7 @@ def test_ddp_runs_the_same_cells_in_launches_of_its_own() -> None:
         ({}, "adasum", "DDP has no Adasum"),
         ({"hosts": "a:1,b:1"}, "average", ""),
         ({"launcher": "srun"}, "average", "started by torchrun, not by srun"),
+        ({"launcher": "pals"}, "average", "started by torchrun, not by pals"),
     ],
 )
 def test_reasons_against_ddp(settings: dict[str, str], reduction: str, reason: str) -> None:

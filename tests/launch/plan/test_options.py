@@ -104,3 +104,10 @@ def test_only_what_was_given_becomes_a_command_line() -> None:
     assert arguments_of(run) == [
         *("--np", "2", "--stall-warn", "0", "--", "python", "train.py", "--np", "3")
     ]
+
+
+@pytest.mark.parametrize("name", ["jsrun", "aprun", "pals"])
+def test_a_launcher_that_takes_the_nodes_of_its_job_takes_no_hosts(name: str) -> None:
+    check_options(RunOptions(np=2, launcher=name))
+    with pytest.raises(UsageError, match="takes the nodes of its job itself"):
+        check_options(RunOptions(np=2, launcher=name, hosts="n1:2"))

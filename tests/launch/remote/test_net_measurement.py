@@ -8,8 +8,15 @@ import pytest
 from hvdprof.collect.network.net_probe import MARK
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.launch_job import Job
-from hvdprof.launch.remote.net_measurement import BRIEF, THOROUGH, NetProbe, recording_of, sizes_of
-from tests.builders.bench_settings import bench_settings
+from hvdprof.launch.remote.net_measurement import (
+    BRIEF,
+    THOROUGH,
+    NetProbe,
+    net_settings,
+    recording_of,
+    sizes_of,
+)
+from tests.builders.bench_settings import FOUR_CORES, bench_settings
 
 SETTINGS = bench_settings(hosts="h1:4,h2:4,h3:4", sizes=(1, 12), controller="gloo")
 
@@ -102,3 +109,8 @@ def test_the_file_stays_out_of_the_working_folder(
     monkeypatch.chdir(tmp_path)
     _probe(_Prints(_line(HOSTS) + _line(END))).measure()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nodes_that_only_their_launcher_reaches_are_measured_by_name() -> None:
+    with pytest.raises(UsageError, match="measured by their names"):
+        net_settings(None, FOUR_CORES, "jsrun")

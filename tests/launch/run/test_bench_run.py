@@ -49,6 +49,23 @@ def test_engines_of_torch_alone_need_no_horovod():
         launcher_of(bench_settings(launcher="torchrun"), Tools(make_build(), make_mpi()))
 
 
+def test_a_launcher_of_a_batch_system_needs_no_mpirun_and_asks_for_the_slots_of_its_job(
+    monkeypatch, tmp_path
+):
+    (tmp_path / "nodes").write_text("n1\n" * 64 + "n2\n" * 64)
+    monkeypatch.setenv("PBS_NODEFILE", str(tmp_path / "nodes"))
+    options = bench_options(launcher="pals", models="mnist", preset="standard", device="cpu")
+
+    manifest = prepare_bench(options, KNOWN_MODELS, Tools(make_build(), None))
+    assert manifest.settings["controller"] == "mpi"
+    assert max(record.size for record in manifest.passes) == 128
+    # How many cores its nodes have is not known here.
+    assert not any(record.oversubscribed for record in manifest.passes)
+    monkeypatch.delenv("PBS_NODEFILE")
+    with pytest.raises(EnvironmentNotReadyError, match="not inside a job of PBS"):
+        prepare_bench(options, KNOWN_MODELS, Tools(make_build(), None))
+
+
 @pytest.mark.parametrize(
     ("host", "is_crowded"),
     [("localhost", True), ("127.0.0.1", True), (socket.gethostname(), True), ("192.0.2.1", False)],

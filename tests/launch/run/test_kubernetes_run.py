@@ -50,6 +50,7 @@ def test_reference_models():
         (RunOptions(np=2, command=SCRIPT), {"kind": "pod"}, "--kubernetes pod"),
         (RunOptions(np=2, command=SCRIPT, hosts="a:2"), {}, "its pods"),
         (RunOptions(np=2, command=SCRIPT, launcher="srun"), {}, "Slurm"),
+        (RunOptions(np=2, command=SCRIPT, launcher="jsrun"), {}, "jsrun is of another system"),
         (RunOptions(np=2, command=SCRIPT, output="/tmp/a"), {}, "outside the volume"),
         (RunOptions(np="two", command=SCRIPT), {}, "two"),
         (RunOptions(np=2), {}, "Missing: the script"),
