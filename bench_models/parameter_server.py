@@ -1,7 +1,7 @@
 """Keras twins under ``ParameterServerStrategy``: workers, parameter server and coordinator.
 
 Each is a process of its own with its place in ``TF_CONFIG``. The coordinator hands steps to
-whichever worker is free, and nobody waits for the others: a recorded step is as many ended steps
+any worker that is free, and no worker waits for the others: a recorded step is as many ended steps
 of workers as there are workers.
 """
 

@@ -20,7 +20,16 @@ from hvdprof.collect.identity import identity_from_environment
 from hvdprof.collect.turn_gate import TurnGate, turn_gate
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TF_ENGINES, TORCH_ENGINE, Plan, Segment
+from hvdprof.rundir.plan import (
+    DATA_PARALLEL_ENGINE,
+    DDP_ENGINE,
+    HOROVOD_ENGINE,
+    RECORDED_ONCE,
+    TF_ENGINES,
+    TORCH_ENGINE,
+    Plan,
+    Segment,
+)
 from hvdprof.units import milliseconds
 
 if TYPE_CHECKING:
@@ -33,6 +42,7 @@ WRONG_SIZE_EXIT_CODE = 3
 _ENGINES = {
     TORCH_ENGINE: "hvdprof.bench_models.engine:PlainTorch",
     HOROVOD_ENGINE: "hvdprof.bench_models.horovod_engine:HorovodEngine",
+    DATA_PARALLEL_ENGINE: "hvdprof.bench_models.data_parallel_engine:DataParallelEngine",
     DDP_ENGINE: "hvdprof.bench_models.ddp_engine:DdpEngine",
 }
 
@@ -53,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if is_whole else _wrong_size(joined, plan.size, "the strategy joined")
     # Without variables of a launcher, hvd.init() finds the other ranks.
     expected = identity_from_environment()
-    if expected is not None and expected.size != plan.size:
+    num_processes = 1 if plan.segments[0].engine in RECORDED_ONCE else plan.size
+    if expected is not None and expected.size != num_processes:
         return _wrong_size(expected.size, plan.size, "the launcher started")
     if plan.pin_cores and (expected is not None or plan.size == 1):
         pin_to_own_cores(expected.local_rank if expected else 0, plan.num_threads)

@@ -21,7 +21,7 @@ from hvdprof.bench_models.registry import BenchModel, model_named
 from hvdprof.bench_models.synthetic_data import SyntheticBatches
 from hvdprof.collect.turn_gate import SETTLING_STEPS, TurnGate
 from hvdprof.errors import UsageError
-from hvdprof.rundir.plan import Plan, Segment
+from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, Plan, Segment
 
 MIN_STEPS = 10
 
@@ -127,9 +127,12 @@ def make_batches(job: Job, segment: Segment, entry: BenchModel) -> Batches:
         HvdprofError: The plan's data is unknown or cannot be read.
     """
     plan, place = job.plan, job.engine.identity
+    # One process has the samples of all its replicas.
+    num_replicas = place.size if segment.engine == DATA_PARALLEL_ENGINE else 1
+    batch_size = segment.batch_size * num_replicas
     if plan.data == "synthetic":
         return SyntheticBatches(
-            entry, segment.batch_size, segment.image_size, seed=plan.seed, rank=place.rank
+            entry, batch_size, segment.image_size, seed=plan.seed, rank=place.rank
         ).to(job.device)
     if plan.data == "digits":
         digits = bundled_digits()
@@ -137,8 +140,8 @@ def make_batches(job: Job, segment: Segment, entry: BenchModel) -> Batches:
         digits = idx_digits(Path(plan.data_dir))
     else:
         raise UsageError(f"The plan asks for unknown data {plan.data!r}.")
-    batches = DigitBatches(digits, entry, segment.batch_size, segment.image_size, job.device)
-    return batches.for_rank(place.rank, place.size, plan.seed)
+    batches = DigitBatches(digits, entry, batch_size, segment.image_size, job.device)
+    return batches.for_rank(place.rank, place.size // num_replicas, plan.seed)
 
 
 class _Loop:

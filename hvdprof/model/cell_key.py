@@ -9,17 +9,18 @@ from numpy.typing import NDArray
 
 from hvdprof.model.schema import Column
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE as COLLECTIVES_ENGINE
-from hvdprof.rundir.plan import DDP_ENGINE as DDP_ENGINE
-from hvdprof.rundir.plan import FSDP_ENGINE as FSDP_ENGINE
-from hvdprof.rundir.plan import HOROVOD_ENGINE as HOROVOD_ENGINE
 from hvdprof.rundir.plan import (
+    DATA_PARALLEL_ENGINE,
     OTHER_ENGINES,
+    RECORDED_ONCE,
     TF_CENTRAL_STORAGE,
     TF_MIRRORED,
     TF_MULTIWORKER,
     TF_PARAMETER_SERVER,
-    TF_RECORDED_ONCE,
 )
+from hvdprof.rundir.plan import DDP_ENGINE as DDP_ENGINE
+from hvdprof.rundir.plan import FSDP_ENGINE as FSDP_ENGINE
+from hvdprof.rundir.plan import HOROVOD_ENGINE as HOROVOD_ENGINE
 from hvdprof.rundir.plan import TORCH_ENGINE as TORCH_ENGINE
 
 CELL_COLUMNS: tuple[Column, ...] = (
@@ -29,7 +30,8 @@ CELL_COLUMNS: tuple[Column, ...] = (
         "engine",
         "str",
         "",
-        "Reduction engine: horovod, ddp for PyTorch's DistributedDataParallel, fsdp for FSDP2, "
+        "Reduction engine: horovod, ddp for PyTorch's DistributedDataParallel, data-parallel for "
+        "its DataParallel, fsdp for FSDP2, "
         "collectives for torch.distributed otherwise, torch for plain PyTorch on one rank, "
         "tf-multiworker, tf-mirrored, tf-central-storage or tf-parameter-server for a strategy of "
         "tf.distribute, or unknown where attached files do not say it.",
@@ -66,6 +68,7 @@ ENGINE_TITLES: dict[str, str] = {
     TORCH_ENGINE: "plain torch",
     HOROVOD_ENGINE: "Horovod",
     DDP_ENGINE: "DDP",
+    DATA_PARALLEL_ENGINE: "DataParallel",
     FSDP_ENGINE: "FSDP2",
     COLLECTIVES_ENGINE: "torch.distributed",
     TF_MULTIWORKER: "MultiWorkerMirroredStrategy",
@@ -102,7 +105,7 @@ def ranks_lacking(segments: pd.DataFrame) -> NDArray[np.bool_]:
 
     Some strategies record once, as rank 0.
     """
-    records_whole = segments["engine"].isin(TF_RECORDED_ONCE).to_numpy()
+    records_whole = segments["engine"].isin(RECORDED_ONCE).to_numpy()
     is_lacking = (segments["num_ranks_recorded"] < segments["size"]).to_numpy()
     return np.asarray(is_lacking & ~records_whole, dtype=np.bool_)
 

@@ -66,7 +66,10 @@ class NoteCode(StrEnum):
     OVERSUBSCRIBED = "oversubscribed", "There are more ranks than cores or GPUs."
     UNFINISHED = "unfinished", "The run was interrupted."
     MISSING_RANKS = "missing-ranks", "Not all ranks were recorded: wait attribution unavailable."
-    UNSEEN_WAITS = "unseen-waits", "Waits within a strategy of tf.distribute are not seen."
+    UNSEEN_WAITS = (
+        "unseen-waits",
+        "Waits within a strategy, or within DataParallel, are not seen.",
+    )
     UNALIGNED_CLOCKS = "unaligned-clocks", "Recordings have no clock offset to rank 0."
     OTHER_LOAD = "other-load", "Other processes kept cores busy."
     TOO_BUSY = (

@@ -16,7 +16,7 @@ from hvdprof.rundir.failures.failure import Failure, with_kind
 from hvdprof.rundir.file_names import check_plain, is_host_name, shown_name
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
-from hvdprof.rundir.plan import HOROVOD_ENGINE, TF_RECORDED_ONCE, Segment
+from hvdprof.rundir.plan import HOROVOD_ENGINE, RECORDED_ONCE, Segment
 from hvdprof.rundir.regular_file import checked_inside
 from hvdprof.rundir.resume_file import masked_settings, separated, write_resume_file
 from hvdprof.rundir.run_lock import Writer, is_written
@@ -120,7 +120,7 @@ class PassRecord:
     @property
     def num_processes(self) -> int:
         """The processes that record: one per rank, but for strategies of one recording."""
-        return 1 if self.engine in TF_RECORDED_ONCE else self.size
+        return 1 if self.engine in RECORDED_ONCE else self.size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

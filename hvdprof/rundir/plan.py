@@ -17,6 +17,7 @@ PLAN_SCHEMA_VERSION = 1
 TORCH_ENGINE = "torch"
 HOROVOD_ENGINE = "horovod"
 DDP_ENGINE = "ddp"
+DATA_PARALLEL_ENGINE = "data-parallel"
 FSDP_ENGINE = "fsdp"
 COLLECTIVES_ENGINE = "collectives"
 
@@ -34,14 +35,14 @@ TF_ENGINES = (TF_MULTIWORKER, TF_MIRRORED, TF_CENTRAL_STORAGE, TF_PARAMETER_SERV
 TF_OF_ONE_PROCESS = (TF_MIRRORED, TF_CENTRAL_STORAGE)
 """Those that have all replicas in one process, which records as rank 0."""
 
-TF_RECORDED_ONCE = (*TF_OF_ONE_PROCESS, TF_PARAMETER_SERVER)
+RECORDED_ONCE = (DATA_PARALLEL_ENGINE, *TF_OF_ONE_PROCESS, TF_PARAMETER_SERVER)
 """Those of which one process records as rank 0: it, or the coordinator of the workers."""
 
 KERAS_TWIN = "keras-"
 KERAS_TWINS = ("mnist", "resnet18")
 """Reference models with a twin in Keras, ``keras-mnist``: what strategies train in the bench."""
 
-OTHER_ENGINES = (*TORCH_DISTRIBUTED_ENGINES, *TF_ENGINES)
+OTHER_ENGINES = (*TORCH_DISTRIBUTED_ENGINES, DATA_PARALLEL_ENGINE, *TF_ENGINES)
 """What reduces without Horovod: it writes no timeline of Horovod's."""
 
 

@@ -13,7 +13,13 @@ from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, PassRecord, Status
-from hvdprof.rundir.plan import HOROVOD_ENGINE, TF_ENGINES, TF_PARAMETER_SERVER, TORCH_ENGINE
+from hvdprof.rundir.plan import (
+    DATA_PARALLEL_ENGINE,
+    HOROVOD_ENGINE,
+    TF_ENGINES,
+    TF_PARAMETER_SERVER,
+    TORCH_ENGINE,
+)
 
 MIN_STEPS = 30
 MIN_EFFECTIVE_STEPS = 10
@@ -42,6 +48,7 @@ def warnings_of(
         *_unfinished(run),
         *_missing_ranks(run),
         *_unseen_waits(run),
+        *_unseen_copies(run),
         *_damaged_recordings(run),
         *_unaligned_clocks(run),
         *host_condition_warnings(run),
@@ -132,6 +139,17 @@ def _unseen_waits(run: Run) -> Iterator[Note]:
                 "steps of any workers as there are workers."
             )
         yield Note(NoteCode.UNSEEN_WAITS, text, pass_id=str(first), number=len(unseen))
+
+
+def _unseen_copies(run: Run) -> Iterator[Note]:
+    is_unseen = run.segments["engine"] == DATA_PARALLEL_ENGINE
+    unseen = run.segments[(is_unseen & (run.segments["status"] == Status.DONE)).to_numpy()]
+    if len(unseen):
+        text = (
+            f"{_number(len(unseen), 'measurement')} under DataParallel, which copies between GPUs "
+            f"within forward and backward: no blocked time. First: {unseen.iloc[0]['pass_id']}."
+        )
+        yield Note(NoteCode.UNSEEN_WAITS, text, number=len(unseen))
 
 
 def _unfinished(run: Run) -> Iterator[Note]:

@@ -28,7 +28,7 @@ from hvdprof.model.cell_key import (
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Sentence, Verdict, VerdictParts
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Mode, Status
-from hvdprof.rundir.plan import TF_ENGINES, TORCH_ENGINE
+from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, TF_ENGINES, TORCH_ENGINE
 
 OF_CROWDED_CELLS = (STRAGGLER, PAUSE, INPUT_BOUND)
 """Terms that ranks which share cores do not lengthen by themselves."""
@@ -182,6 +182,8 @@ def _scaling_verdict(
         rest = "The 95 % CI includes 100 %: no certain loss."
     elif cell["engine"] in TF_ENGINES:
         rest = "Its causes are not seen: the strategy communicates within its compiled step."
+    elif cell["engine"] == DATA_PARALLEL_ENGINE:
+        rest = "Its causes are not seen: copies between GPUs lie within forward and backward."
     return _verdict(_said(lead, number, of_baseline or Sentence(rest, rest)), cell, lead=lead)
 
 

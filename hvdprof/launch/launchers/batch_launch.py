@@ -44,7 +44,7 @@ class BatchLaunch:
         Each rank gets as many processors as it has threads, one where that is not said.
         """
         size, cores = str(job.size), job.environment.get(OMP_THREADS, "1")
-        # A file of PBS may have one line per node, whatever a node has room for.
+        # A file of PBS may have one line per node, which has room for more ranks.
         slots = max(max(host.slots for host in self.hosts), math.ceil(job.size / len(self.hosts)))
         each = str(min(job.size, slots))
         options: tuple[str, ...]

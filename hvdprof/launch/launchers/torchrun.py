@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
 from hvdprof.launch.plan.provenance import python_program
-from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, DDP_ENGINE
 
 LOOPBACK = "127.0.0.1"
+OF_TORCHRUN = (DDP_ENGINE, DATA_PARALLEL_ENGINE)
 _ON_HOSTS = "hvdprof.launch.remote.torchrun_hosts"
 
 
@@ -38,7 +39,8 @@ class Torchrun:
         return [
             *python_program("torch.distributed.run", "--standalone"),
             f"--local-addr={LOOPBACK}",
-            f"--nproc-per-node={job.size}",
+            # All replicas are in one process.
+            f"--nproc-per-node={1 if job.engine == DATA_PARALLEL_ENGINE else job.size}",
             # A failed rank is a failed launch: torchrun must not start ranks again.
             "--max-restarts=0",
             *program,
@@ -47,11 +49,11 @@ class Torchrun:
 
 @dataclass(frozen=True, slots=True)
 class TorchrunForDdp:
-    """Starts ranks of DDP by ``torchrun`` and all others by the launcher of the sweep."""
+    """Starts ranks of PyTorch's by ``torchrun`` and all others by the launcher of the sweep."""
 
     others: Launcher
 
     def command(self, job: Job) -> list[str]:
         """The argument list of the launcher that the job's engine needs."""
-        launcher = Torchrun() if job.engine == DDP_ENGINE else self.others
+        launcher = Torchrun() if job.engine in OF_TORCHRUN else self.others
         return launcher.command(job)

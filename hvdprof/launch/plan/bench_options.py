@@ -19,6 +19,7 @@ from hvdprof.launch.plan.options import (
 from hvdprof.launch.plan.preflight import Sizes
 from hvdprof.launch.plan.run_options import ENV_HELP, NET_HELP
 from hvdprof.rundir.plan import (
+    DATA_PARALLEL_ENGINE,
     DDP_ENGINE,
     HOROVOD_ENGINE,
     TF_ENGINES,
@@ -29,7 +30,7 @@ Names = str | Sequence[str]
 
 NO_COMPRESSION, FP16 = "none", "fp16"
 AVERAGE, ADASUM = "average", "adasum"
-ENGINES = (HOROVOD_ENGINE, DDP_ENGINE, *TF_ENGINES)
+ENGINES = (HOROVOD_ENGINE, DDP_ENGINE, DATA_PARALLEL_ENGINE, *TF_ENGINES)
 COMPRESSIONS = (NO_COMPRESSION, FP16)
 REDUCTIONS = (AVERAGE, ADASUM)
 SCALINGS = ("weak", "strong")
@@ -162,7 +163,8 @@ class BenchOptions(MeasureOptions):
     engine: Names | None = option(
         None,
         f"What reduces the gradients: {','.join(ENGINES)}; horovod when not given. ddp is "
-        "PyTorch's DistributedDataParallel, for comparison, on this host; tf-parameter-server "
+        "PyTorch's DistributedDataParallel, for comparison, on this host; data-parallel is its "
+        "DataParallel on two GPUs or more (untried); tf-parameter-server "
         "starts 2 processes beside its workers, which --np counts.",
         "--engine",
         panel=DESIGN,

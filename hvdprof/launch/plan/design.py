@@ -15,6 +15,7 @@ from hvdprof.launch.plan.settings import ModelSettings, Resolved, Settings
 from hvdprof.launch.plan.workload import SCRIPT_SEGMENT
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import (
+    DATA_PARALLEL_ENGINE,
     DDP_ENGINE,
     HOROVOD_ENGINE,
     KERAS_TWIN,
@@ -107,11 +108,12 @@ class _Launch:
 
 def _rounds(settings: Settings, groups: list[_Group]) -> Iterator[_Launch]:
     options = settings.options
-    # Of the collectives of a strategy no launch sees more.
+    # Of what a strategy, or one process, reduces no launch sees more.
     observed = [
         group
         for group in groups
-        if (group.size > 1 or settings.elastic) and group.engine not in TF_ENGINES
+        if (group.size > 1 or settings.elastic)
+        and group.engine not in (DATA_PARALLEL_ENGINE, *TF_ENGINES)
     ]
     if isinstance(options, TrainingOptions) and (options.light or not options.trace):
         observed = []
@@ -138,7 +140,7 @@ def _pass(
     # DDP writes no timeline: the communication hook records into the recorder files.
     timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE
     # What a script reduces with is known to its ranks alone.
-    named = (DDP_ENGINE, *(() if settings.script else TF_ENGINES))
+    named = (DDP_ENGINE, DATA_PARALLEL_ENGINE, *(() if settings.script else TF_ENGINES))
     what = {TORCH_ENGINE: TORCH_ENGINE, **{name: f"{name}-{launch.mode}" for name in named}}
     ranks = "elastic" if settings.elastic else f"np{size}"
     beside = num_beside(engine)
@@ -165,6 +167,8 @@ def _backend(settings: Settings, engine: str) -> str:
     """What the ranks reduce with: Horovod's controller, or the backend of another engine."""
     if engine in TORCH_DISTRIBUTED_ENGINES:
         return "nccl" if settings.device == "cuda" else "gloo"
+    if engine == DATA_PARALLEL_ENGINE:
+        return "copies"
     return "grpc" if engine in TF_ENGINES else settings.controller
 
 
@@ -237,6 +241,10 @@ def reason_to_skip(
         return reason
     if engine == DDP_ENGINE and (reason := _reason_against_ddp(settings, reduction)):
         return reason
+    if engine == DATA_PARALLEL_ENGINE and (
+        reason := _reason_against_data_parallel(settings, capacity, size, setting)
+    ):
+        return reason
     if reason := _reason_by_hosts(settings, size):
         return reason
     if settings.of_models.scaling == "strong" and model.batch_size % size:
@@ -271,6 +279,19 @@ def _reason_against_ddp(settings: Settings, reduction: str) -> str:
     if reduction == ADASUM:
         return "DDP has no Adasum"
     return ""
+
+
+def _reason_against_data_parallel(
+    settings: Settings, capacity: Capacity, size: int, setting: tuple[str, str, str]
+) -> str:
+    if settings.hosts or settings.launcher in IN_A_JOB:
+        return "DataParallel is one process on this host"
+    if setting[1:] != (NO_COMPRESSION, AVERAGE):
+        return "DataParallel averages, without compression"
+    if size == 1:
+        return "with one replica DataParallel is plain torch"
+    num_gpus = capacity.gpus_by_host.get("localhost") or 0
+    return f"DataParallel needs {size} GPUs, not {num_gpus}" if num_gpus < size else ""
 
 
 def _reason_by_hosts(settings: Settings, size: int) -> str:

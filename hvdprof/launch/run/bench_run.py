@@ -14,7 +14,7 @@ from hvdprof.launch.launchers.batch_launch import hosts_of_job
 from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.launchers.tf_workers import TensorFlowForItsEngines, TensorFlowWorkers
-from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
+from hvdprof.launch.launchers.torchrun import OF_TORCHRUN, Torchrun, TorchrunForDdp
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import (
     KnownModel,
@@ -60,7 +60,7 @@ from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
-from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TF_ENGINES
+from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, HOROVOD_ENGINE, TF_ENGINES
 from hvdprof.rundir.price import PRICE_OPTION, price_in
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
 from hvdprof.rundir.run_lock import exclusive_run
@@ -122,6 +122,13 @@ def prepare_bench(
     settings = bench_settings(options, known_models, machine)
     if set(settings.engines) & set(TF_ENGINES):
         require_tensorflow()
+    num_gpus = machine.num_gpus if settings.device == "cuda" else 0
+    if DATA_PARALLEL_ENGINE in settings.engines and num_gpus < 2:
+        raise EnvironmentNotReadyError(
+            f"--engine data-parallel needs two GPUs: DataParallel has a replica on each, and "
+            f"this would run on {num_gpus or 'CPUs'}{' GPU' * num_gpus}.",
+            hint="--engine ddp runs on CPUs, or on one GPU, as well.",
+        )
     manifest = planned_manifest(settings, machine, tools)
     manifest.name = options.name
     fit_budget(manifest, runs_folder(options.folder), is_given=options.budget is not None)
@@ -270,7 +277,7 @@ def _without_tensorflow(settings: Settings, tools: Tools) -> Launcher:
         settings.launcher,
         mpi_library=tools.horovod.mpi_library,
     )
-    return TorchrunForDdp(launcher) if DDP_ENGINE in settings.engines else launcher
+    return TorchrunForDdp(launcher) if set(settings.engines) & set(OF_TORCHRUN) else launcher
 
 
 def read_for_resuming(folder: Path) -> tuple[Manifest, bool]:

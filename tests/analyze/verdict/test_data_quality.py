@@ -205,6 +205,20 @@ def test_what_a_strategy_waits_for_is_said_to_be_unseen(
 
 
 @pytest.mark.heavy
+def test_what_data_parallel_copies_is_said_to_be_unseen(tmp_path: Path) -> None:
+    passes = sweep(TWO)
+    for one in passes:
+        if one.size > 1:
+            one.segments = [SegmentSpec(engine="data-parallel", seen_inside=False)]
+            one.missing_ranks = list(range(1, one.size))
+
+    said = warnings(tmp_path, passes)
+    (sentence,) = (text for text in said if "DataParallel" in text)
+    assert "copies between GPUs within forward and backward: no blocked time" in sentence
+    assert not any("all ranks" in text for text in said)
+
+
+@pytest.mark.heavy
 def test_what_a_step_of_a_parameter_server_is_and_what_runs_beside_it_is_said(
     tmp_path: Path,
 ) -> None:

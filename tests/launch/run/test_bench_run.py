@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 from hvdprof.launch.plan.settings import read_settings
 from hvdprof.launch.run.bench_run import (
@@ -47,6 +48,52 @@ def test_engines_of_torch_alone_need_no_horovod():
     assert isinstance(launcher_of(both, Tools(make_build(), make_mpi())), TorchrunForDdp)
     with pytest.raises(UsageError, match="not ranks of Horovod"):
         launcher_of(bench_settings(launcher="torchrun"), Tools(make_build(), make_mpi()))
+
+
+@pytest.mark.parametrize(
+    ("device", "num_gpus", "said"),
+    [("cpu", 0, "would run on CPUs"), ("cpu", 8, "on CPUs"), ("cuda", 1, "would run on 1 GPU")],
+)
+def test_data_parallel_is_refused_without_two_gpus(device, num_gpus, said):
+    cuda = device == "cuda"
+    build = make_build(cuda_available=cuda, cuda_device_count=num_gpus)
+    options = bench_options(engine="data-parallel", device=device)
+
+    with pytest.raises(EnvironmentNotReadyError, match="needs two GPUs") as caught:
+        prepare_bench(options, KNOWN_MODELS, Tools(build, None))
+    assert f"{said}." in caught.value.message
+    assert "--engine ddp" in caught.value.hint
+
+
+def test_data_parallel_is_one_process_of_torchrun():
+    options = bench_options(
+        engine="data-parallel", models="mnist", np="1,2,4", preset="standard", device="cuda"
+    )
+    tools = Tools(make_build(cuda_available=True, cuda_device_count=2), None)
+    manifest = prepare_bench(options, KNOWN_MODELS, tools)
+
+    assert [(record.engine, record.size) for record in manifest.passes] == [
+        ("torch", 1),
+        ("data-parallel", 2),
+    ]
+    record = manifest.passes[1]
+    assert (record.num_processes, record.controller) == (1, "copies")
+    job = Job(
+        size=2,
+        program=("python",),
+        hosts=None,
+        environment={},
+        passed_on=(),
+        device="cuda",
+        engine=record.engine,
+    )
+    assert "--nproc-per-node=1" in launcher_of(read_settings(manifest), tools).command(job)
+    assert not record.oversubscribed
+    reasons = {cell.size: cell.reason for cell in manifest.skipped}
+    assert reasons == {
+        1: "with one replica DataParallel is plain torch",
+        4: "DataParallel needs 4 GPUs, not 2",
+    }
 
 
 def test_a_launcher_of_a_batch_system_needs_no_mpirun_and_asks_for_the_slots_of_its_job(
