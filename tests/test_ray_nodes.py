@@ -15,7 +15,7 @@ from tests.builders.network_hosts import network_hosts
 from tests.builders.places import ROOT
 from tests.builders.user_function import BATCH, SAMPLES
 
-pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(900)]
 
 RAY = [sys.executable, "-m", "ray.scripts.scripts"]
 PORT = "6379"
@@ -45,7 +45,7 @@ def test_ranks_are_placed_on_two_nodes_and_their_recordings_come_back(tmp_path: 
         def on(name: str, *program: str) -> "subprocess.CompletedProcess[str]":
             settings = (f"PYTHONPATH={path}", "RAY_AUTH_MODE=disabled", f"RAY_TMPDIR={of_ray}")
             command = hosts.command(name, "env", *settings, *program)
-            return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
+            return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT)
 
         head = f"{address_of(hosts.names[0])}"
         start = ["start", "--num-cpus=1", "--disable-usage-stats"]

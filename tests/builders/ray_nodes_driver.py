@@ -26,7 +26,7 @@ def main() -> None:
     import ray
 
     ray.init(address="auto", log_to_driver=False)
-    runner = FunctionRunner(launcher="ray", output=Path(sys.argv[1]), np=2)
+    runner = FunctionRunner(launcher="ray", output=Path(sys.argv[1]), np=2, trace=False)
     sys.stdout.write(f"\n{json.dumps(runner.run(placed_train, 2).returned)}\n")
     ray.shutdown()
 
