@@ -19,6 +19,14 @@ pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(900)]
 
 RAY = [sys.executable, "-m", "ray.scripts.scripts"]
 PORT = "6379"
+# Given ports: Ray allows a node 30 s, in which it otherwise waits for its agents to choose theirs.
+AGENTS = [
+    f"--{name}-port={number}"
+    for number, name in enumerate(
+        ("dashboard-agent-grpc", "dashboard-agent-listen", "metrics-export", "runtime-env-agent"),
+        start=7001,
+    )
+]
 
 
 @pytest.mark.ran(
@@ -47,8 +55,8 @@ def test_ranks_are_placed_on_two_nodes_and_their_recordings_come_back(tmp_path: 
             command = hosts.command(name, "env", *settings, *program)
             return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT)
 
-        head = f"{address_of(hosts.names[0])}"
-        start = ["start", "--num-cpus=1", "--disable-usage-stats"]
+        head = address_of(hosts.names[0])
+        start = ["start", "--num-cpus=1", "--disable-usage-stats", *AGENTS]
         joined = [
             on(
                 hosts.names[0],
