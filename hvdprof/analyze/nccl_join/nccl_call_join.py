@@ -57,37 +57,19 @@ class CallJoin:
         return self.num_aligned - len(self.pairs)
 
 
-def join_calls_to_executions(
-    calls: pd.DataFrame, events: pd.DataFrame, uses: pd.DataFrame | None = None
-) -> CallJoin:
-    """Join collective calls of one rank to fused executions of its Horovod timeline.
+class Pairing:
+    """The collective calls of one rank and the fused executions of its Horovod timeline.
 
     Both are sequences in time order, and either can lack the start, the end or pieces in between.
     They are aligned by their longest common subsequence of operation, bytes and, for reductions,
-    element type (where several tensors are fused, the bytes can be padded). A pair is joined only
-    if every longest alignment contains it; all others are ambiguous and stay unjoined. Above about
-    200,000 on both sides, only the first are aligned.
+    element type (where several tensors are fused, the bytes can be padded). Above about 200,000 on
+    both sides, only the first are aligned.
 
     Args:
         calls: Rows of ``NCCL_CALLS``; those of the process that is rank 0 are taken, or all where
             no rank is known.
         events: Rows of ``EVENTS`` of one timeline; its operation rows with a fusion id are taken.
         uses: Rows of ``TENSOR_USES`` of the same timeline, for the types.
-
-    Returns:
-        The pairs by label of the row in ``calls`` and by ``fusion_id``, and the unjoined numbers.
-    """
-    pairing = Pairing(calls, events, uses)
-    return pairing.join()
-
-
-class Pairing:
-    """The calls of one job and the executions of one timeline.
-
-    Args:
-        calls: As for ``join_calls_to_executions``.
-        events: As there.
-        uses: As there.
     """
 
     def __init__(
@@ -111,7 +93,7 @@ class Pairing:
         return self._aligned.length / shorter if shorter else 0.0
 
     def join(self) -> CallJoin:
-        """The certain pairs."""
+        """The pairs that every longest alignment contains; all others stay unjoined."""
         found = self._aligned.certain()
         calls = self._calls.iloc[found.left]
         pairs = NCCL_JOINED_CALLS.frame(

@@ -76,24 +76,33 @@ def _rows(
     if not ranks:
         return
     grid = _on_one_grid(list(ranks.values()))
+    is_compared = len(grid) > 0 and len(ranks) > 1
+    all_above = (grid > _of_others(grid, np.maximum, -np.inf)).sum(axis=0)
+    all_below = (grid < _of_others(grid, np.minimum, np.inf)).sum(axis=0)
+    means = _of_others(grid.sum(axis=0, keepdims=True), np.add, 0.0)[0]
+    means /= max(len(grid) * (len(ranks) - 1), 1)
     for place, (rank, windows) in enumerate(ranks.items()):
-        others = np.delete(grid, place, axis=1)
-        above = below = 0
-        if others.size:
-            above = int((grid[:, place] > others.max(axis=1)).sum())
-            below = int((grid[:, place] < others.min(axis=1)).sum())
+        above, below = (int(number[place]) * is_compared for number in (all_above, all_below))
         yield {
             "rank": rank,
             "windows": len(windows),
             "mean": float(np.average(windows[:, 2], weights=np.maximum(windows[:, 1], 1))),
             "low": float(windows[:, 3].min()),
             "high": float(windows[:, 4].max()),
-            "others": float(others.mean()) if others.size else NAN,
+            "others": float(means[place]) if is_compared else NAN,
             **_growth(windows, step_ns),
             "num_above": above,
             "num_below": below,
-            "chance": _chance(max(above, below), len(grid), len(ranks)) if others.size else NAN,
+            "chance": _chance(max(above, below), len(grid), len(ranks)) if is_compared else NAN,
         }
+
+
+def _of_others(grid: Float64s, joined: np.ufunc, empty: float) -> Float64s:
+    """[windows, ranks] Of each rank, what joins the values of all others in a window."""
+    edge = np.full((len(grid), 1), empty)
+    before = joined.accumulate(np.hstack((edge, grid[:, :-1])), axis=1)
+    behind = joined.accumulate(np.hstack((edge, grid[:, :0:-1])), axis=1)[:, ::-1]
+    return np.asarray(joined(before, behind), dtype=np.float64)
 
 
 def _on_one_grid(ranks: list[Float64s]) -> Float64s:

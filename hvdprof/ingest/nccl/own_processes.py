@@ -21,35 +21,32 @@ class NcclProcesses:
 
     def __init__(self) -> None:
         self.found: set[tuple[str, str]] = set()
-        self._place: tuple[Part, int] | None = None
-        self._known = ""
+        self._raw = self._known = ""
         self._looked_at: tuple[object, ...] = ()
         self._others: list[int] = []
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
-        if len(self.found) > 1 or " NCCL " not in line.text:
-            return
-        head = find_head(line.text)
-        if head is None:
-            return
-        said = read_head(head, line.rank, line.host)
-        self.found.add((said.host, str(said.pid)))
-        if self._place is None or head.start() or head["host"] is None or head["pid"] is None:
-            return
-        part, place = self._place
-        if isinstance(part, UntouchedLines) and part.block.text(place) == line.text:
-            own = re.escape(f"{said.host}:{said.pid}:")
-            self._known = rf"^{own}\d{{1,9}} \[\d{{1,4}}\] NCCL INFO [^<\r\n]*\n?$"
+        head = None
+        if len(self.found) < 2 and " NCCL " in line.text:
+            head = find_head(line.text)
+        if head is not None:
+            said = read_head(head, line.rank, line.host)
+            self.found.add((said.host, str(said.pid)))
+            # Behind a log prefix, what stands at the beginning of a line is not what NCCL printed.
+            if self._raw == line.text and not head.start() and not said.is_shortened:
+                own = re.escape(f"{said.host}:{said.pid}:")
+                self._known = rf"^{own}\d{{1,9}} \[\d{{1,4}}\] NCCL INFO [^<\r\n]*\n?$"
 
     def read_ahead(self, part: Part, place: int, patterns: Patterns) -> int:
         """Pass over lines of a known process, as ``Ahead``, but for what patterns find."""
-        self._place = part, place
-        is_searched = isinstance(part, UntouchedLines) and len(part) >= FEWEST_SEARCHED
-        if len(self.found) != 1 or not self._known or not is_searched:
+        if not isinstance(part, UntouchedLines) or len(part) < FEWEST_SEARCHED:
             return place
-        if self._looked_at != (part, self._known, patterns):
-            self._looked_at = part, self._known, patterns
+        self._raw = part.block.text(place)
+        if len(self.found) != 1 or not self._known:
+            return place
+        if self._looked_at != (part, patterns):
+            self._looked_at = part, patterns
             is_other = np.ones(len(part), dtype=np.bool_)
             is_other[part.places(self._known)] = False
             is_other[part.places(any_of(patterns))] = True

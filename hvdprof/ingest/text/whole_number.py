@@ -14,7 +14,8 @@ def whole(value: object) -> int:
     Raises:
         ValueError: It is something else.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST:
+    # Of a bool the type is another one.
+    if type(value) is not int or not -_LARGEST <= value <= _LARGEST:
         raise ValueError(f"{value!r} is not a whole number of 63 bits")
     return value
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin, join_calls_to_executions
+from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin, Pairing
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALLS
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
@@ -46,7 +46,7 @@ def events_of(executions: list[Execution]) -> pd.DataFrame:
 def joined(
     calls: list[Call], executions: list[Execution]
 ) -> tuple[list[tuple[int, int]], CallJoin]:
-    result = join_calls_to_executions(calls_of(calls), events_of(executions))
+    result = Pairing(calls_of(calls), events_of(executions)).join()
     pairs = result.pairs
     return list(zip(pairs["call"], pairs["fusion_id"] - 100, strict=True)), result
 
@@ -110,7 +110,7 @@ def typed(
     calls: list[Call], types: list[str], given: list[Execution], tensors: list[str]
 ) -> set[tuple[int, int]]:
     frame = calls_of(calls).assign(dtype=pd.Categorical(types))
-    result = join_calls_to_executions(frame, events_of(given), uses_of(tensors))
+    result = Pairing(frame, events_of(given), uses_of(tensors)).join()
     return set(zip(result.pairs["call"], result.pairs["fusion_id"] - 100, strict=True))
 
 
@@ -134,7 +134,7 @@ def test_rank_0_of_a_host_is_not_rank_0_of_the_job() -> None:
     first, other = calls_of(allreduces(8)), calls_of(allreduces(8, 16))
     other = other.assign(pid=2, rank=pd.array([0, 1], dtype="Int64"))
     calls = pd.concat([other, first], ignore_index=True)
-    result = join_calls_to_executions(calls, events_of(executions(8)))
+    result = Pairing(calls, events_of(executions(8))).join()
     assert result.pairs["call"].tolist() == [2]
     assert result.num_calls == 1
 
@@ -159,9 +159,9 @@ def test_a_flood_is_cut_on_both_sides_by_the_same_share(monkeypatch: pytest.Monk
 
 def test_rank_0_is_taken_where_ranks_are_known() -> None:
     calls = pd.concat([calls_of(allreduces(8), rank=1), calls_of(allreduces(8))], ignore_index=True)
-    result = join_calls_to_executions(calls, events_of(executions(8)))
+    result = Pairing(calls, events_of(executions(8))).join()
     assert result.pairs["call"].tolist() == [1]
-    unknown = join_calls_to_executions(calls_of(allreduces(8), rank=None), events_of(executions(8)))
+    unknown = Pairing(calls_of(allreduces(8), rank=None), events_of(executions(8))).join()
     assert len(unknown.pairs) == 1
 
 
