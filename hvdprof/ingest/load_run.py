@@ -244,9 +244,10 @@ def _add_pass(
     if record.session:
         tables.add_tables([(SESSION_RANKS.name, session_ranks(record, files))])
     alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}
+    lines_files = paths.lines_files()
     for rank, file in files.items():
         tables.add_recording(record.id, rank, file, alignments[rank])
-        lines, clauses = lines_of_rank(paths.lines_files(rank), file, reading.file)
+        lines, clauses = lines_of_rank(lines_files.get(rank, ()), file, reading.file)
         for table, block in lines.blocks(record.id, rank, alignments[rank]):
             tables.add_block(table, block)
         samples, more = samples_of_rank(paths.samples_file(rank), reading.file)

@@ -1,5 +1,6 @@
 """The files of a run; the only module that spells file names of a run directory."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,8 @@ REQUESTS = "request-*.json"
 
 SAMPLES, STACKS, TRACE = ANSWERS = ".jsonl", ".stack", ".pt.trace.json.gz"
 """Endings of the files that a rank writes on an event: sampled lines, stacks, profiled steps."""
+
+_LINES = re.compile(r"lines-(\d+)(?:-worker-.*)?\.jsonl")
 
 
 def watched_mark(recorder_folder: Path) -> Path:
@@ -148,11 +151,15 @@ class PassPaths:
         """Sampled lines of a rank, or of one of its workers at a time, from 0."""
         return self.recorder_folder / f"lines-{rank}{_of_worker(worker)}.jsonl"
 
-    def lines_files(self, rank: int) -> list[Path]:
-        """The files of sampled lines of a rank and its workers that exist."""
-        own = self.lines_file(rank)
-        found = (own, *sorted(own.parent.glob(f"lines-{rank}-worker-*.jsonl")))
-        return [path for path in found if path.is_file()]
+    def lines_files(self) -> dict[int, list[Path]]:
+        """The files of sampled lines that exist, by rank: its own, then those of its workers."""
+        found: dict[int, list[Path]] = {}
+        paths = self.recorder_folder.glob("lines-*.jsonl")
+        for path in sorted(paths, key=lambda path: ("worker" in path.stem, path)):
+            named = _LINES.fullmatch(path.name)
+            if named and path.is_file():
+                found.setdefault(int(named[1]), []).append(path)
+        return found
 
     def samples_file(self, rank: int) -> Path:
         """Samples of the machine that a rank took; absent in older recordings."""

@@ -1,4 +1,4 @@
-from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.layout import PassPaths, RunPaths
 
 
 def test_sessions_lie_beside_their_launch_by_number(tmp_path):
@@ -14,3 +14,18 @@ def test_sessions_lie_beside_their_launch_by_number(tmp_path):
         "recorder",
         "rank-0.jsonl",
     )
+
+
+def test_sampled_lines_are_listed_by_rank_those_of_workers_last(tmp_path):
+    folder = PassPaths(tmp_path).recorder_folder
+    folder.mkdir()
+    names = ["lines-1-worker-10.jsonl", "lines-1-worker-2.jsonl", "lines-1.jsonl"]
+    names += ["lines-12-worker-0.jsonl", "lines-x.jsonl", "lines-1.jsonl.gz", "samples-1.jsonl"]
+    for name in names:
+        (folder / name).touch()
+    (folder / "lines-2.jsonl").mkdir()
+    found = PassPaths(tmp_path).lines_files()
+    assert {rank: [path.name for path in paths] for rank, paths in found.items()} == {
+        1: ["lines-1.jsonl", "lines-1-worker-10.jsonl", "lines-1-worker-2.jsonl"],
+        12: ["lines-12-worker-0.jsonl"],
+    }

@@ -21,6 +21,8 @@ from hvdprof.analyze.stragglers.arrivals import NOT_READY, ArrivalCube, last_rea
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import CLOCKS
 
+_MOST_ROUNDS = 8
+
 
 def pair_bounds(ready: Times, released: Times) -> Times:
     """[ranks, ranks] Bound of c_q - c_r in row q and column r, ns.
@@ -113,8 +115,25 @@ def _against_rank_0(bounds: Times, exchange: Times) -> tuple[Times, Times]:
     both[:, 0] = np.minimum(both[:, 0], exchange)
     both[0, :] = np.minimum(both[0, :], exchange)
     both[0, 0] = 0.0
-    paths = shortest(both)
-    return 0.0 - paths[0], paths[:, 0]
+    to_0, from_0 = _from_first(both.T), _from_first(both)
+    if to_0 is None or from_0 is None:
+        paths = shortest(both)
+        to_0, from_0 = paths[:, 0], paths[0]
+    return 0.0 - from_0, to_0
+
+
+def _from_first(bounds: Times) -> Times | None:
+    """Shortest paths from rank 0; None where they need many rounds, as contradictions do.
+
+    A round takes time with the square of the ranks, all pairs take it with the cube.
+    """
+    found = bounds[0].copy()
+    for _ in range(_MOST_ROUNDS):
+        shorter = (found[:, None] + bounds).min(axis=0)
+        if (shorter == found).all():
+            return found
+        found = shorter
+    return None
 
 
 def ready_of_steps(

@@ -7,10 +7,7 @@ Tested in ``tests/ingest/logs/test_fr_trace_text.py``.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
@@ -83,16 +80,6 @@ class FrTraceText(PartReader):
             group = self._add_call(line.number, found["group"], int(found["seq"]), found["name"])
             self._join(group, int(found["seq"]), found["expected"], missing[0] if missing else "")
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """COLLECTIVE_PROGRESS."""
-        self._finish()
-        return super().tables()
-
-    def kinds(self) -> list[str]:
-        """``report of PyTorch's fr_trace`` where it names a collective."""
-        self._finish()
-        return super().kinds()
-
     def _end_record(self) -> None:
         said, self._begun = self._begun, {}
         seq, name = int(said["seq"]), said.get("collective", "")
@@ -118,7 +105,8 @@ class FrTraceText(PartReader):
         for rank in ranks - absent:
             group.has[rank] = max(seq, group.has.get(rank, seq))
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Add the ranks of each group that a collective waits in."""
         groups, self._groups = self._groups, {}
         for name, group in groups.items():
             number, _, description = name.partition(":")

@@ -1,10 +1,7 @@
 """Lines of a job's output that show a failure: of Horovod, of its launchers, exceptions."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import pandas as pd
 
 from hvdprof.ingest.logs.horovod_log import LONGEST_MESSAGE, LogHeader
 from hvdprof.ingest.logs.part_reader import PartReader
@@ -135,21 +132,11 @@ class Incidents(PartReader):
             time_ns=log.time_ns if log else None,
         )
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """INCIDENTS."""
-        self._end_entry()
-        return super().tables()
-
-    def kinds(self) -> list[str]:
-        """``output of a job`` where there is one."""
-        self._end_entry()
-        return super().kinds()
-
     def _take_torchrun(self, line: PrintedLine) -> bool:
         """A line of torchrun's report: one entry for each rank, the first failure at its end."""
         section = _SECTION.match(line.text)
         if section is not None or _RULE.match(line.text):
-            self._end_entry()
+            self.finish()
             self._torchrun = (
                 _TorchrunReport(line.number, bool(section["first"])) if section else None
             )
@@ -159,14 +146,14 @@ class Incidents(PartReader):
             self._torchrun = None
             return False
         if _ENTRY.match(line.text):
-            self._end_entry()
+            self.finish()
             return True
         found = _FIELD.match(line.text)
         if found is not None:
             report.fields[found["name"]] = found["value"]
         return found is not None
 
-    def _end_entry(self) -> None:
+    def finish(self) -> None:
         """Add what the open entry says; its end may be cut off."""
         report = self._torchrun
         if report is None or not report.fields.get("rank", "").isdecimal():

@@ -85,13 +85,18 @@ class PartReader(ABC):
     def end_within(self, number: int) -> None:  # noqa: B027
         """The file ends within this line, which was taken as the last."""
 
+    def finish(self) -> None:  # noqa: B027
+        """No line may follow: keep what waits for more. ``tables`` and ``kinds`` begin with it."""
+
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """The tables that have rows, by name."""
+        self.finish()
         # A frame without rows costs a millisecond, and most files hold nothing for most readers.
         return {name: rows.frame() for name, rows in self._rows.items() if len(rows)}
 
     def kinds(self) -> list[str]:
         """What the file is for this reader; empty where it found nothing."""
+        self.finish()
         return [self.KIND] if len(self.rows) else []
 
     def notes(self) -> list[Note]:

@@ -7,10 +7,8 @@ Tested in ``tests/ingest/logs/test_printed_rates.py``.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import pandas as pd
 
 from hvdprof.ingest.logs.iteration_log import WANTED_SETTINGS, IterationLog
 from hvdprof.ingest.rates.formats import OTHER, RATE_FORMATS
@@ -128,20 +126,15 @@ class PrintedRates(IterationLog):
             text = "1 rate omitted: the file ends within its line"
             self._notes.append(Note(NoteCode.OMITTED, text, number=1))
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """PRINTED_RATES, THROUGHPUT and TRAINING_ITERATIONS."""
-        self._finish()
-        return super().tables()
-
     def kinds(self) -> list[str]:
         """What printed the rates in the file."""
-        self._finish()
+        self.finish()
         own = [f"{tool} log" for tool in self._iterated]
         return own + [f"{tool} output" if tool != OTHER else _UNNAMED for tool in self._tools]
 
     def notes(self) -> list[Note]:
         """Totals whose number of ranks is not known, and lines that were left out."""
-        self._finish()
+        self.finish()
         notes = list(self._notes)
         if self._num_unplaced:
             text = f"{counted(self._num_unplaced, 'total')} without a number of ranks"
@@ -185,7 +178,8 @@ class PrintedRates(IterationLog):
         for one in found:
             self._add(one)
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Add bars that no other rate followed, and end the run of the job."""
         self._add_open()
         bars, self._bars = self._bars, []
         if len(bars) >= _FEWEST_DRAWN and not self._tools:

@@ -8,7 +8,6 @@ Tested in ``tests/ingest/logs/test_process_stacks.py``.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,16 +122,6 @@ class ProcessStacks(PartReader):
         else:
             self._take_stack(key, line)
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """RANK_STACKS."""
-        self._finish()
-        return super().tables()
-
-    def kinds(self) -> list[str]:
-        """``stacks of processes`` where there are some."""
-        self._finish()
-        return super().kinds()
-
     def notes(self) -> list[Note]:
         """Frames that were put together, and those without a thread."""
         said = (
@@ -176,7 +165,8 @@ class ProcessStacks(PartReader):
             identity = process.rank, process.host, process.pid, main.thread_id if main else ""
             self._found[identity] = process
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Add the row of each process."""
         while self._open:
             self._close(self._open.popitem()[1])
         if len(self._found) == 1:

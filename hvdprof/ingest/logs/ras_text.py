@@ -7,9 +7,6 @@ one number whose ranks are not all named. ``ncclras -m`` prints processes alone,
 """
 
 import re
-from collections.abc import Mapping
-
-import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
@@ -104,14 +101,9 @@ class RasText(PartReader):
         elif self._communicator:
             self._take_ranks(line, text)
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """COLLECTIVE_PROGRESS and RAS_STATEMENTS."""
-        self._finish()
-        return super().tables()
-
     def kinds(self) -> list[str]:
         """``NCCL RAS report`` where one is in the file."""
-        self._finish()
+        self.finish()
         return [self.KIND] if any(len(rows) for rows in self._rows.values()) else []
 
     def _take_ranks(self, line: PrintedLine, text: str) -> None:
@@ -120,7 +112,7 @@ class RasText(PartReader):
             for rank in found[1].split(","):
                 self._add(line.number, int(rank), status="missing")
         elif found := _DIFFERENT.match(text):
-            self._finish()
+            self.finish()
             # The first versions count all kinds: "different collective operation counts".
             self._collective = "" if found[1] in (None, "collective") else found[1]
         elif found := _COUNT.match(text):
@@ -148,7 +140,7 @@ class RasText(PartReader):
             )
 
     def _begin(self, communicator: str, problem: str) -> None:
-        self._finish()
+        self.finish()
         self._communicator, self._problem, self._size = communicator, problem, None
         self._collective, self._said = "", (None, "")
 
@@ -165,7 +157,7 @@ class RasText(PartReader):
             last_enqueued=operation,
         )
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """The ranks of the one open number, where every rank of the communicator is counted."""
         total = sum(self._numbers.values())
         named = {rank for members in self._named.values() for rank in members}

@@ -8,9 +8,6 @@ down.
 
 import math
 import re
-from collections.abc import Mapping
-
-import pandas as pd
 
 from hvdprof.ingest.logs.horovod_log import LogHeader, LogLine
 from hvdprof.ingest.logs.part_reader import PartReader
@@ -96,11 +93,6 @@ class StallWarnings(PartReader):
         found = self._take_operations(text, line.number) or self._take_rank(text, line.number)
         self._patience = _MOST_BETWEEN if begins or found else self._patience - 1
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """STALLS."""
-        self._cut_open_rank()
-        return super().tables()
-
     def kinds(self) -> list[str]:
         """``Horovod stall warnings`` where there is one, even without ranks."""
         return [self.KIND] if self._num_warnings else []
@@ -125,7 +117,7 @@ class StallWarnings(PartReader):
         if self._open_rank and _MORE_NAMES.fullmatch(text):
             text = self._open_rank + text.strip()
         else:
-            self._cut_open_rank()
+            self.finish()
         if _OPEN_RANK.match(text.strip()) is None:
             self._open_rank = ""
             return text
@@ -133,7 +125,7 @@ class StallWarnings(PartReader):
         self._open_rank = text.strip()
         return ""
 
-    def _cut_open_rank(self) -> None:
+    def finish(self) -> None:
         """Take an open list as one that is cut, without the name that it ends in."""
         names, comma, _ = self._open_rank.rpartition(", ")
         if comma:

@@ -95,7 +95,7 @@ def test_workers_are_sampled_and_other_processes_are_not(tmp_path: Path, kind: s
     ended = run(tmp_path, kind, "1", "2")
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "[0, 0]\n", "")
-    files = PassPaths(tmp_path).lines_files(3)
+    files = PassPaths(tmp_path).lines_files()[3]
     assert [path.name for path in files] == [f"lines-3-worker-{number}.jsonl" for number in (0, 1)]
     for path in files:
         lines = lines_of(path)
@@ -110,7 +110,7 @@ def test_files_are_taken_over_by_later_workers(tmp_path: Path) -> None:
     ended = run(tmp_path, "fork", "3", "1")
 
     assert ended.stdout == "[0]\n" * 3, ended.stderr
-    (path,) = PassPaths(tmp_path).lines_files(3)
+    (path,) = PassPaths(tmp_path).lines_files()[3]
     lines = lines_of(path)
     assert [line["kind"] for line in lines] == ["sampling", "lines"] * 3
     assert len({line["pid"] for line in lines if line["kind"] == "sampling"}) == 3
@@ -120,7 +120,7 @@ def test_a_worker_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
     ended = run(tmp_path, "fork", "1", "1", "6")
 
     assert ended.stdout == "[-9]\n", ended.stderr
-    (path,) = PassPaths(tmp_path).lines_files(3)
+    (path,) = PassPaths(tmp_path).lines_files()[3]
     assert functions(lines_of(path)) == {("job.py", "load")}
 
 
@@ -128,14 +128,14 @@ def test_only_some_of_many_workers_are_sampled(tmp_path: Path) -> None:
     ended = run(tmp_path, "fork", "1", str(MOST_WORKERS + 3))
 
     assert ended.returncode == 0, ended.stderr
-    assert len(PassPaths(tmp_path).lines_files(3)) == MOST_WORKERS
+    assert len(PassPaths(tmp_path).lines_files()[3]) == MOST_WORKERS
 
 
 def test_nothing_is_sampled_where_that_is_asked_for(tmp_path: Path) -> None:
     ended = run(tmp_path, "fork", "1", "1", hz="0")
 
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert PassPaths(tmp_path).lines_files(3) == []
+    assert PassPaths(tmp_path).lines_files() == {}
 
 
 def test_what_cannot_be_written_is_said_and_the_worker_runs(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_file_without_room_is_left_alone(tmp_path: Path, monkeypatch: pytest.M
     start_worker()
     time.sleep(0.2)
     stop_worker()
-    (path,) = PassPaths(tmp_path).lines_files(0)
+    (path,) = PassPaths(tmp_path).lines_files()[0]
     for held in module._held:
         held.close()
     with path.open("a", encoding="utf-8") as file:

@@ -8,9 +8,6 @@ Tested in ``tests/ingest/logs/deepspeed/test_deepspeed_timers.py``.
 """
 
 import re
-from collections.abc import Mapping
-
-import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
@@ -45,7 +42,7 @@ class DeepSpeedTimers(PartReader):
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
-        self._add_held()
+        self.finish()
         # A search alone costs milliseconds on a piece of a line without end.
         begin = _BEGIN.search(line.text) if "time (ms) |" in line.text else None
         if begin is None and not self._pieces:
@@ -64,17 +61,8 @@ class DeepSpeedTimers(PartReader):
         """Leave out a last number that may lack digits."""
         self._held = [one for one in self._held if one[1].end() < len(one[1].string)]
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """RANK_TIMERS."""
-        self._add_held()
-        return super().tables()
-
-    def kinds(self) -> list[str]:
-        """``DeepSpeed timers`` where there is a record."""
-        self._add_held()
-        return super().kinds()
-
-    def _add_held(self) -> None:
+    def finish(self) -> None:
+        """Add the timers of records that waited for others."""
         held, self._held = self._held, []
         for line, found in held:
             stated = found[1] or found[2]

@@ -10,9 +10,6 @@ twice the size divided by the time. Their ratio is that of n - 1 to n ranks.
 
 import re
 import statistics
-from collections.abc import Mapping
-
-import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
@@ -66,20 +63,10 @@ class AllreduceBench(PartReader):
         elif "data size: " in line.text and (size := _SIZE.search(line.text)):
             size_bytes = round(float(size[1]) * 1e9)
             if self._size is None or self._size[1] != size_bytes or self._trials:
-                self._close_trials()
+                self.finish()
                 self._size = line.number, size_bytes
         elif "Gbps" in line.text and (trial := _TRIAL.search(line.text)):
             self._take_trial(trial[1], float(trial[2]) / _BITS)
-
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """ALLREDUCE_BENCH."""
-        self._close_trials()
-        return super().tables()
-
-    def kinds(self) -> list[str]:
-        """What it is, with the trials of its first versions too."""
-        self._close_trials()
-        return super().kinds()
 
     def _take_trial(self, name: str, gb_s: float) -> None:
         """Keep the two numbers of a trial, which stand in neighbouring lines."""
@@ -89,7 +76,7 @@ class AllreduceBench(PartReader):
             self._trials.append((self._sent, gb_s))
             self._sent = None
 
-    def _close_trials(self) -> None:
+    def finish(self) -> None:
         """Add the median of all ranks and trials of one size: the first trials hold start-up."""
         trials, self._trials, self._sent = self._trials, [], None
         if not trials or self._size is None:
