@@ -1,9 +1,12 @@
 """How fast NCCL logs are read, and with how much memory.
 
-``python benchmarks/nccl_ingest.py [--mb 200] [--log FILE]`` writes a synthetic log (or repeats a
+``python -m benchmarks.nccl_ingest [--mb 200] [--log FILE]`` writes a synthetic log (or repeats a
 given one) and reads it in a process of its own, against two lower bounds interleaved with it: going
 over the lines alone, and one regular expression for the prefix alone. Medians of three rounds, by
 CPU seconds.
+
+``--ranks 32`` writes one log for each process instead, as NCCL_DEBUG_FILE does, of ``--mb`` in all,
+and measures the whole of ``hvdprof analyze``.
 """
 
 import argparse
@@ -17,6 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.start import seconds_of
 from hvdprof.ingest.nccl.line_prefixes import HEAD
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import LogFile
@@ -31,7 +35,11 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="repeat this log instead of a synthetic one")
     parser.add_argument("--way", choices=sorted(WAYS), help="read once and print; for itself")
     parser.add_argument("--file", type=Path, help="the file that --way reads")
+    parser.add_argument("--ranks", type=int, help="a log for each of so many ranks, by analyze")
     options = parser.parse_args()
+    if options.ranks:
+        _analyze(options.ranks, options.mb * 10**6)
+        return
     if options.way:
         print(*_measured(WAYS[options.way], options.file))
         return
@@ -75,7 +83,15 @@ def _compare(path: Path) -> None:
     rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
     for _ in range(_ROUNDS):
         for name in WAYS:
-            command = [sys.executable, __file__, "--way", name, "--file", str(path)]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.nccl_ingest",
+                "--way",
+                name,
+                "--file",
+                str(path),
+            ]
             answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             of_round, peak_of_round = map(float, answer.split())
             rounds[name].append((of_round, peak_of_round))
@@ -84,6 +100,24 @@ def _compare(path: Path) -> None:
         seconds = statistics.median(second for second, _ in measured)
         peak = statistics.median(memory for _, memory in measured)
         print(f"{name:8} {megabytes / seconds:6.1f} MB/cpu-s   peak {peak:.0f} MB")
+
+
+def _analyze(num_ranks: int, size: int) -> None:
+    """Print the CPU seconds of ``analyze`` of logs of one process each."""
+    block = _synthetic()
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"nccl.{rank}.log" for rank in range(num_ranks)]
+        for rank, path in enumerate(paths):
+            # The lines of one of the eight ranks of the block, under a process of their own.
+            begin, own = f"elm{rank % 8 // 4}:{9000 + rank % 8}:".encode(), f"elm0:{20000 + rank}:"
+            lines = [line for line in block.splitlines(keepends=True) if line.startswith(begin)]
+            one = b"".join(lines).replace(begin, own.encode())
+            path.write_bytes(one * (size // num_ranks // len(one) + 1))
+        seconds = statistics.median(
+            seconds_of(("-m", "hvdprof", "analyze", *map(str, paths))) for _ in range(_ROUNDS)
+        )
+        megabytes = sum(path.stat().st_size for path in paths) / 1e6
+    print(f"{num_ranks} logs, {megabytes:.0f} MB: {seconds:.1f} CPU seconds by analyze")
 
 
 def _write(path: Path, size: int, source: Path | None) -> None:

@@ -60,10 +60,9 @@ class CallJoin:
 class Pairing:
     """The collective calls of one rank and the fused executions of its Horovod timeline.
 
-    Both are sequences in time order, and either can lack the start, the end or pieces in between.
-    They are aligned by their longest common subsequence of operation, bytes and, for reductions,
-    element type (where several tensors are fused, the bytes can be padded). Above about 200,000 on
-    both sides, only the first are aligned.
+    Both are in time order, and either can lack pieces. They are aligned by their longest common
+    subsequence of operation, bytes and, for reductions, element type (where several tensors are
+    fused, the bytes can be padded). Above about 200,000 on both sides, the first are aligned.
 
     Args:
         calls: Rows of ``NCCL_CALLS``; those of the process that is rank 0 are taken, or all where

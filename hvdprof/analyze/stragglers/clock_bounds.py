@@ -21,8 +21,6 @@ from hvdprof.analyze.stragglers.arrivals import NOT_READY, ArrivalCube, last_rea
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import CLOCKS
 
-_MOST_ROUNDS = 8
-
 
 def pair_bounds(ready: Times, released: Times) -> Times:
     """[ranks, ranks] Bound of c_q - c_r in row q and column r, ns.
@@ -123,12 +121,10 @@ def _against_rank_0(bounds: Times, exchange: Times) -> tuple[Times, Times]:
 
 
 def _from_first(bounds: Times) -> Times | None:
-    """Shortest paths from rank 0; None where they need many rounds, as contradictions do.
-
-    A round takes time with the square of the ranks, all pairs take it with the cube.
-    """
+    """Shortest paths from rank 0; None where they need many rounds, as contradictions do."""
     found = bounds[0].copy()
-    for _ in range(_MOST_ROUNDS):
+    # A round takes time with the square of the ranks, all pairs take it with the cube.
+    for _ in range(8):
         shorter = (found[:, None] + bounds).min(axis=0)
         if (shorter == found).all():
             return found

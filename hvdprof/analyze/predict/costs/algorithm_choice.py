@@ -98,7 +98,6 @@ class AlgorithmChoice:
 
     candidates: tuple[Candidate, ...]
     draws: CostDraws
-    num_observations: int
     num_effective: float
     informed: tuple[str, ...]
 
@@ -160,7 +159,6 @@ def choose_algorithm(
     return AlgorithmChoice(
         candidates,
         _cost_draws(tuple(rules), of_draw, drawn, *_residuals(models[best], modes[best])),
-        len(observations),
         num_effective,
         tuple(name for name, is_informed in informed if is_informed),
     )

@@ -47,11 +47,6 @@ class Gradients:
         return cls(numbered, sizes, (dtype,) * len(sizes))
 
     @property
-    def total_bytes(self) -> int:
-        """Bytes of all gradients."""
-        return int(self.size_bytes.sum())
-
-    @property
     def dtype_codes(self) -> Int64s:
         """[gradients] Equal numbers for equal dtypes."""
         return np.unique(self.dtypes, return_inverse=True)[1].astype(np.int64)
