@@ -1,5 +1,6 @@
 """`hvdprof run` on unmodified scripts under real Horovod."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,7 +51,9 @@ def test_a_script_gets_a_verdict_without_a_change(sweep):
 
     assert ended.returncode == 0, ended.stderr
     assert "user_script on 2 ranks:" in " ".join(ended.stdout.split())
-    assert "scaling efficiency against horovod np=1" in " ".join(ended.stdout.split())
+    # Beside other load it may be too noisy to be known.
+    efficiency = r"scaling efficiency (not known \(too noisy\) )?against horovod np=1"
+    assert re.search(efficiency, " ".join(ended.stdout.split()))
     assert Manifest.read(folder).status == Status.DONE
 
 
@@ -79,6 +82,10 @@ def test_ranks_that_sleep_may_share_cores(tmp_path):
     found = analyze_run(read).findings.set_index("id")["evidence"]
     is_idle = busy + record.other_cpu_cores <= 0.5 * num_cores
     is_shared = record.oversubscribed and not is_idle
+    if "persistent-straggler" not in found:
+        # Each rank is late where others have most of the cores.
+        assert record.other_cpu_cores > 0.5 * num_cores
+        return
     assert ("oversubscribed" in found["persistent-straggler"]) == is_shared
 
 
