@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from tests.builders.patient_ranks import patient_library
+from tests.builders.places import LEAN_START
 
 NOT_PURE = {
     "horovod",
@@ -62,6 +63,8 @@ LONGEST_FIRST = (
 )
 """Files that take minutes: a worker that starts one last leaves the other without work."""
 
+PYTHONPATH = os.environ.get("PYTHONPATH", "")
+
 # Before numpy is imported: else its linear algebra wakes a thread per core at each call. That takes
 # four times the processor time of the small systems here, and the cores of the other workers.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -102,13 +105,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let ranks of Horovod sleep while they wait, but where a test measures time."""
+    """Let ranks of Horovod start lean and sleep while they wait, but where a test measures time."""
     markers = {mark.name for mark in item.iter_markers()}
-    library = patient_library() if "horovod" in markers and "timing" not in markers else ""
-    if library:
-        os.environ["LD_PRELOAD"] = library
+    lean = "horovod" in markers and "timing" not in markers
+    library = patient_library() if lean else ""
+    _set_or_unset("LD_PRELOAD", library)
+    paths = [str(LEAN_START), PYTHONPATH] if lean else [PYTHONPATH]
+    _set_or_unset("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+
+def _set_or_unset(variable: str, value: str) -> None:
+    if value:
+        os.environ[variable] = value
     else:
-        os.environ.pop("LD_PRELOAD", None)
+        os.environ.pop(variable, None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

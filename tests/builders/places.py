@@ -34,3 +34,7 @@ def recording(name: str) -> Path:
         RECORDINGS / "faults" / f"{name}.json.gz",
     )
     return next(path for path in places if path.is_file())
+
+
+LEAN_START = ROOT / "tests" / "builders" / "lean_start"
+"""A folder for ``PYTHONPATH``: its module says what it leaves out of a process."""
