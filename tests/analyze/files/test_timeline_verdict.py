@@ -46,7 +46,8 @@ def test_a_rank_that_every_use_shows_late_is_named():
         "Rank 1 submits last in 10 of 11 steady steps; the others wait 50.6 ms per step (62.9 % of"
         in page.verdict
     )
-    assert page.verdict.startswith("In 11 steady steps of about ")
+    # The median step is shorter than what the others wait in the mean one.
+    assert page.verdict.startswith("In 11 steady steps of about 48.0 ms (mean 80.4 ms), ")
     assert "In negotiation, ranks wait for the last rank" in page.caveat
     assert "hvdprof run --np 1,2,4 -- python train.py" in [one.command for one in page.unanswered]
 

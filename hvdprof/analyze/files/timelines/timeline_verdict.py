@@ -175,6 +175,10 @@ def _unreliable(row: Mapping[Hashable, object]) -> str:
     return ""
 
 
+_UNEVEN = 0.2
+"""Share of the median step by which the mean differs that is said."""
+
+
 def _communication(sums: TimelineSums) -> FileVerdict:
     span_ns, step_ns = sums.steady_ns, sums.steps.step_ns
     negotiation = sums.negotiating.length / span_ns
@@ -190,7 +194,12 @@ def _communication(sums: TimelineSums) -> FileVerdict:
         when = "After warm-up"
         caveats.append("Step boundaries cannot be inferred.")
     else:
-        when = f"In {counted_steps(len(sums.steps.steady))} of about {units.milliseconds(step_ns)}"
+        number = len(sums.steps.steady)
+        mean_ns = span_ns / number
+        # A wait per step is a mean: without it, one could be longer than the step.
+        is_uneven = abs(mean_ns - step_ns) > _UNEVEN * step_ns
+        mean = f" (mean {units.milliseconds(mean_ns)})" if is_uneven else ""
+        when = f"In {counted_steps(number)} of about {units.milliseconds(step_ns)}{mean}"
         caveats.append("Step boundaries are inferred from recurring tensors.")
         if sums.steps.pause_ns:
             pause = units.seconds(sums.steps.pause_ns / 1e9)
