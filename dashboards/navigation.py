@@ -25,9 +25,13 @@ _VIEWS_LABEL = attributes(aria_label="Views")
 def lacks_of(tabs: Sequence[Tab], runs: RunStore, run_id: str | None) -> dict[str, Lack]:
     """By path, what the empty pages of a run lack; only of a run that is read already.
 
-    The navigation is drawn at once: it waits for no run.
+    The navigation is drawn at once: it waits for no run, and one that is measured can fill its
+    pages at any time.
     """
     if run_id is None or not runs.is_read(run_id):
+        return {}
+    entry = runs.entry(run_id)
+    if entry is not None and entry.is_open:
         return {}
 
     def look() -> dict[str, Lack]:

@@ -1,6 +1,5 @@
 """The runs of one dashboard: read at first use, cached while unchanged."""
 
-import contextlib
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -12,7 +11,7 @@ from typing import TypeVar, cast
 import pandas as pd
 
 from hvdprof.api import analyze_files, analyze_run, is_run_directory, load_run
-from hvdprof.api.run_entries import Stamp, manifest_stamp, newest_first, run_entry
+from hvdprof.api.run_entries import Stamp, last_change_ns, manifest_stamp, newest_first, run_entry
 from hvdprof.api.run_folders import runs_below
 from hvdprof.api.tables import release_tables, tables_of_files
 from hvdprof.dashboards.glance import Glance, glance
@@ -29,6 +28,8 @@ OLDER = "older runs"
 """Of a watched folder: those beyond the latest ``MOST_LISTED``."""
 
 _LONG_S = 0.1
+_REST = 4
+"""How long a run that is measured is not read again, as a multiple of what its reading took."""
 _MOST_CACHED = 8
 _MOST_MADE = 8
 
@@ -46,8 +47,10 @@ def read_and_analyze(path: Path, price: float | None = None) -> Finished:
 class _CachedRun:
     """A run in memory, its tables, and the results that pages computed from it."""
 
-    state: tuple[int, str]
+    state: tuple[int, str, int]
     looked: Finished
+    # Until when it counts although files of a run that is measured have changed.
+    until_s: float = 0.0
     made: OrderedDict[Hashable, object] = field(default_factory=OrderedDict)
     # What is made of a run may need what else is made of it.
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -211,7 +214,7 @@ class RunStore:
     def changed_ns(self, run_id: str) -> int:
         """Last change of a file of the run, ns since the epoch; raises as ``look``."""
         path = self.path(run_id)
-        return self._lately(f"changed {run_id}", lambda: _last_change_ns(path))
+        return self._lately(f"changed {run_id}", lambda: last_change_ns(path))
 
     def _fresh(self, run_id: str) -> _CachedRun:
         path = self.path(run_id)
@@ -221,12 +224,19 @@ class RunStore:
         with reading:
             listed, stamp = self.entry(run_id), manifest_stamp(path)
             # No file says that the writer of a run was killed.
-            state = self.changed_ns(run_id), "" if listed is None else listed.status
+            told = ("", 0) if listed is None else (listed.status, listed.num_ended)
+            state = self.changed_ns(run_id), *told
             with self._lock:
                 entry = self._cached.get(run_id)
-            if entry is None or entry.state != state:
+            began_s = time.monotonic()
+            is_new = entry is None or entry.state[1:] != told or began_s >= entry.until_s
+            if entry is None or (is_new and entry.state != state):
                 self._glances[run_id] = (stamp, None)
                 entry = _CachedRun(state, self._read(path))
+                if listed is not None and listed.is_open:
+                    # Its files change all the time: without a rest it would only be read.
+                    now_s = time.monotonic()
+                    entry.until_s = now_s + _REST * (now_s - began_s)
                 if isinstance(entry.looked, RunAnalysis):
                     self._glances[run_id] = (stamp, glance(entry.looked))
             with self._lock:
@@ -284,15 +294,3 @@ class RunStore:
             wait_s = 10 * took_s if took_s > _LONG_S else 0.0
             self._seen[what] = (now + max(self._check_every_s, wait_s), seen)
         return cast(Made, seen)
-
-
-def _last_change_ns(path: Path) -> int:
-    try:
-        latest = path.stat().st_mtime_ns
-        for entry in path.rglob("*"):
-            # A running job renames its files; a link can lead nowhere, or in a circle.
-            with contextlib.suppress(OSError):
-                latest = max(latest, entry.stat().st_mtime_ns)
-        return latest
-    except OSError as error:
-        raise UnreadableInputError(f"Could not read {path}: {error.strerror}.") from error

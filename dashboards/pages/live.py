@@ -69,15 +69,27 @@ def register(app: Dash, runs: RunStore) -> None:
         Output(ids.LIVE, "children"),
         Input(ids.LIVE_TICK, "n_intervals"),
         State(ids.LIVE_RUN, "data"),
+        # Of looks that overtake each other, Dash would show none.
+        running=[(Output(ids.LIVE_TICK, "disabled"), True, False)],
     )
     def follow(_ticks: object, run_id: object) -> object:
         name = text_or_none(run_id)
         if name is None:
             raise PreventUpdate
         try:
-            return shown(watches.look(name))
+            return dmc.Stack([state_line(runs, name), shown(watches.look(name))], gap="xs")
         except HvdprofError as error:
             return problem_alert(error)
+
+
+def state_line(runs: RunStore, run_id: str) -> dmc.Text:
+    """One line, so that nothing moves when the run ends."""
+    entry = runs.entry(run_id)
+    if entry is None or entry.is_open:
+        return dmc.Text("Being measured. This page follows the run.", size="sm")
+    link = dmc.Anchor("Open the diagnosis", href=View("/", {"run": run_id}).href, inherit=True)
+    ended = f"The run has ended: {entry.status}. Below is what was seen last. "
+    return dmc.Text([ended, link], size="sm", fw=600)
 
 
 def _past_events(runs: RunStore, run_id: str) -> list[Component]:
@@ -100,7 +112,7 @@ def shown(run: LiveRun) -> dmc.Stack:
 
 def _figures(snapshot: Snapshot) -> dmc.Paper:
     change = snapshot.samples_per_s / snapshot.first_samples_per_s - 1
-    against = "" if math.isnan(change) else f" ({100 * change:+.0f} % against the begin)"
+    against = "" if math.isnan(change) else f" ({round(100 * change):+} % against the begin)"
     costs = sorted(snapshot.costs_s.items(), key=lambda cost: -cost[1])
     step = units.milliseconds(1e9 * snapshot.step_s)
     return section(

@@ -4,6 +4,7 @@ The manifest of a run is read once as long as it stays the same file: an open da
 runs every second.
 """
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hvdprof.api.run_folders import MOST_LEVELS, runs_below
-from hvdprof.errors import HvdprofError
+from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest
@@ -118,3 +119,20 @@ def _read(folder: Path) -> "tuple[RunEntry, Writer | None]":
         num_ended=sum(record.status not in NOT_ENDED for record in manifest.passes),
     )
     return entry, manifest.writer
+
+
+def last_change_ns(path: Path) -> int:
+    """Last change of a file or of what lies in a folder, ns since the epoch.
+
+    Raises:
+        UnreadableInputError: It is gone, or cannot be looked at.
+    """
+    try:
+        latest = path.stat().st_mtime_ns
+        for entry in path.rglob("*"):
+            # A running job renames its files; a link can lead nowhere, or in a circle.
+            with contextlib.suppress(OSError):
+                latest = max(latest, entry.stat().st_mtime_ns)
+        return latest
+    except OSError as error:
+        raise UnreadableInputError(f"Could not read {path}: {error.strerror}.") from error

@@ -1,6 +1,7 @@
 """The page of a running job: figures, ranks that differ, events; what stands there afterwards."""
 
 import math
+import time
 
 import pytest
 
@@ -12,8 +13,11 @@ from hvdprof.errors import HvdprofError
 from hvdprof.live.snapshot import RankView
 from hvdprof.rundir.layout import watched_mark
 from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.run_lock import exclusive_run
+from tests.builders.browser import show, wait_until, watched_page
 from tests.builders.live_job import LiveJob
-from tests.builders.served_dashboard import measured_run, page_text, shown_text
+from tests.builders.run_directory import PassSpec, write_run
+from tests.builders.served_dashboard import measured_run, page_text, served, shown_text
 
 pytestmark = pytest.mark.slow
 
@@ -98,3 +102,40 @@ def test_one_watcher_serves_all_browsers_and_is_closed_when_they_are(tmp_path, m
     assert watches.look("job") is not first
     with pytest.raises(HvdprofError):
         watches.look("../job")
+
+
+def test_an_open_page_says_that_its_run_has_ended(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    runs = RunStore([folder], check_every_s=0)
+    with exclusive_run(folder) as writer:
+        write_run(folder, [PassSpec(status="running")], status="running", writer=writer)
+        assert "This page follows the run." in shown_text(live.state_line(runs, "run"))
+    text = shown_text(live.state_line(runs, "run"))
+    assert "The run has ended: interrupted. Below is what was seen last. Open the diag" in text
+    assert '"href": "/?run=run"' in text
+
+
+@pytest.mark.browser
+def test_a_look_that_takes_long_is_shown_and_left(tmp_path, monkeypatch):
+    def look(self, run_id):
+        time.sleep(2.5)
+        return LiveRun(None, snapshot=snapshot())
+
+    folder = tmp_path / "run"
+    folder.mkdir()
+    # Before, a second look overtook the first, a third the second, and Dash showed none.
+    monkeypatch.setattr(LiveWatches, "look", look)
+    with exclusive_run(folder) as writer:
+        write_run(folder, [PassSpec(status="running")], status="running", writer=writer)
+        with served(RunStore([folder])) as address, watched_page(address) as watched:
+            show(watched, f"{address}/live?run=run")
+            watched.page.get_by_text("400 samples/s").wait_for(timeout=20_000)
+            # A page that is left during a look is not missed.
+            watched.page.get_by_role("link", name="Ranks").click()
+            wait_until(
+                watched.page,
+                "document.querySelector('main > *') && !document.querySelector('#live')",
+            )
+            watched.page.wait_for_timeout(3_000)
+            assert watched.complaints == []

@@ -2,13 +2,15 @@ import importlib
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
 
 from hvdprof.dashboards import run_store
-from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.app import PAGES, TABS
+from hvdprof.dashboards.navigation import lacks_of
 from hvdprof.dashboards.run_rows import rows_of
 from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.dashboards.shell import content
@@ -238,6 +240,29 @@ def test_a_killed_run_is_read_again_and_can_be_deleted(tmp_path):
     assert runs.analysis("run").run.manifest.status == "interrupted"
     assert rows_of(runs)[0]["verdict"].startswith("interrupted: 0 of 1 passes")
     assert runs.move_to_trash("run").exists()
+
+
+@pytest.mark.heavy
+def test_a_run_that_is_measured_rests_between_readings(tmp_path):
+    def read(path):
+        readings.append(path)
+        time.sleep(0.5)
+        return read_and_analyze(path)
+
+    readings, folder = [], tmp_path / "run"
+    folder.mkdir()
+    runs = RunStore([folder], read=read, check_every_s=0)
+    with exclusive_run(folder) as writer:
+        write_run(folder, [PassSpec(status="running")], status="running", writer=writer)
+        runs.finished("run")
+        (folder / "events.jsonl").write_text("{}")
+        # Else the navigation alone read it once for each table that it asks for.
+        assert lacks_of(TABS, runs, "run") == {}
+        runs.table("run", "steps")
+        assert len(readings) == 1
+    runs.table("run", "steps")
+    assert len(readings) == 2
+    assert "/nccl" in lacks_of(TABS, runs, "run")
 
 
 @pytest.mark.heavy

@@ -125,7 +125,7 @@ def _nothing_yet(snapshot: Snapshot, waiting: str) -> str:
 
 def _rates(snapshot: Snapshot) -> str:
     change = snapshot.samples_per_s / snapshot.first_samples_per_s - 1
-    against = "" if math.isnan(change) else f" ({100 * change:+.0f} % against the begin)"
+    against = "" if math.isnan(change) else f" ({round(100 * change):+} % against the begin)"
     step = units.milliseconds(1e9 * snapshot.step_s)
     return f"{units.rate(snapshot.samples_per_s)} samples/s{against}, {step} per step"
 
