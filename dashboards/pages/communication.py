@@ -23,6 +23,7 @@ from hvdprof.figures.communication_figures import (
 )
 from hvdprof.figures.launch import rows_of_launch
 from hvdprof.figures.transfer_sizes import bus_bandwidth, transfer_by_size
+from hvdprof.model.arrays import FrameRow
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP
@@ -41,7 +42,8 @@ _COLLECTIVE_COLUMNS = (
     *("step", "collective", "num_tensors", "size_bytes", "negotiation_ns", "hold_ns"),
     *("lag_ns", "queue_ns", "copy_ns", "transfer_ns", "busbw_gb_per_s", "fill"),
 )
-
+_FITTED = (("latency", "alpha", "ns", "ns"), ("bandwidth", "bandwidth", "gb_per_s", "GB/s"))
+"""Name of a number of a fit, its columns, their unit, and how it is written."""
 
 _NO_COLLECTIVES = Lack(
     "No collectives: only a Horovod timeline holds them.",
@@ -96,12 +98,22 @@ def _answer(runs: RunStore, run_id: str, launch: LaunchKey) -> str:
     fitted = fits[(fits["reason"] == "").to_numpy(dtype=bool)]
     if len(fitted):
         best = fitted.to_dict("records")[int(fitted["num_executions"].to_numpy().argmax())]
-        sentences.append(
-            f"{best['collective']} on {units.counted(best['np'], 'rank')}: "
-            f"{units.milliseconds(best['alpha_ns'])} latency, "
-            f"{units.of_unit(best['bandwidth_gb_per_s'], 'GB/s')}."
-        )
+        sentences.append(fitted_text(best))
     return " ".join(sentences)
+
+
+def fitted_text(fit: FrameRow) -> str:
+    """Latency and bandwidth of a row of LINK_FIT, those whose interval is no wider than they are.
+
+    The table of the page has every interval.
+    """
+    known = [
+        f"{name} {units.of_unit(float(fit[f'{of}_{unit}']), text)}"
+        for name, of, unit, text in _FITTED
+        if not fit[f"{of}_high_{unit}"] - fit[f"{of}_low_{unit}"] > fit[f"{of}_{unit}"]
+    ]
+    told = ", ".join(known) or f"latency and bandwidth {units.UNKNOWN}"
+    return f"{fit['collective']} on {units.counted(int(fit['np']), 'rank')}: {told}."
 
 
 def _of_run(runs: RunStore, view: View) -> list[Component]:

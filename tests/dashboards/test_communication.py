@@ -32,6 +32,23 @@ def test_a_traced_run_shows_size_fusion_and_overlap(tmp_path):
     assert "HOROVOD_TIMELINE_MARK_CYCLES=1" in text
 
 
+@pytest.mark.parametrize(
+    ("spread", "said"),
+    [
+        (0.1, "latency 200 \N{MICRO SIGN}s, bandwidth 4.00 GB/s."),
+        (9.0, "latency and bandwidth not known ("),
+    ],
+)
+def test_a_fit_with_intervals_wider_than_its_values_gives_no_number(tmp_path, spread, said):
+    values = {"alpha": 200e3, "bandwidth": 4.0}
+    units = {"alpha": "ns", "bandwidth": "gb_per_s"}
+    row = {"collective": "ALLREDUCE", "np": 2, "reason": "", "num_executions": 9}
+    for name, value in values.items():
+        ends = {"": value, "low_": value * (1 - spread / 2), "high_": value * (1 + spread / 2)}
+        row |= {f"{name}_{end}{units[name]}": number for end, number in ends.items()}
+    assert f"ALLREDUCE on 2 ranks: {said}" in communication.fitted_text(row)
+
+
 @pytest.mark.heavy
 def test_a_standalone_timeline_has_no_overlap_and_says_why(tmp_path):
     text = page_text(communication, standalone_timeline(tmp_path))
