@@ -149,11 +149,11 @@ def _gaps(turns: pd.DataFrame, steps: StepTimes, spans: Spans) -> list[tuple[int
             continue
         start, stop = int(steps.end_ns[own[at - 1]]), int(steps.start_ns[own[at]])
         if stop > start:
-            found.append(_quiet(spans, start, stop))
+            found.append(_empty_part(spans, start, stop))
     return found
 
 
-def _quiet(spans: Spans, start: int, stop: int) -> tuple[int, int]:
+def _empty_part(spans: Spans, start: int, stop: int) -> tuple[int, int]:
     """The longest part of a gap in which no event is, such as an evaluation before the turn."""
     inside = spans.within(start, stop, np.arange(spans.num_lanes))
     # What lasts through all of it, such as a negotiation without an end, is no work in it.
