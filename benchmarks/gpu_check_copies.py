@@ -5,17 +5,20 @@ ahead on a stream of their own, computes on them, and prints one JSON object wit
 """
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+
+import torch
+from torch import Tensor
 
 from hvdprof.collect.devices.copy_source import CopyWaits
-from hvdprof.collect.steps.time_source import gpu_events
+from hvdprof.collect.steps.time_source import Event, gpu_events
 
 PAGEABLE, PINNED, AHEAD = "pageable", "pinned, non_blocking", "ahead on a stream of its own"
 WAYS = (PAGEABLE, PINNED, AHEAD)
 NUM_BATCHES, SHAPE = 20, (128, 3, 224, 224)
+
+_Ends = tuple[Event, Event]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +34,13 @@ class Seen:
 
 def measured(way: str, shape: tuple[int, ...] = SHAPE) -> Seen:
     """Copy and compute; the first batches, which make what later ones find made, do not count."""
-    torch = sys.modules["torch"]
     waits, said = CopyWaits(), list[str]()
     waits.watch(*gpu_events("cuda"), said.append)
     batches = [torch.randn(shape, pin_memory=way != PAGEABLE) for _ in range(2)]
     weights = torch.randn(2048, 2048, device="cuda")
-    copies: list[tuple[Any, Any]] = []
+    copies: list[_Ends] = []
     before: dict[str, float] = {}
-    for number, inputs in enumerate(_inputs(torch, way, batches, waits, copies)):
+    for number, inputs in enumerate(_inputs(way, batches, waits, copies)):
         waits.forward_begins([inputs])
         for _ in range(40):
             weights = (weights @ weights).clamp(-1, 1)
@@ -64,12 +66,12 @@ def measured(way: str, shape: tuple[int, ...] = SHAPE) -> Seen:
 
 
 def _inputs(
-    torch: Any, way: str, batches: list[Any], waits: CopyWaits, copies: list[tuple[Any, Any]]
-) -> Iterator[Any]:
+    way: str, batches: list[Tensor], waits: CopyWaits, copies: list[_Ends]
+) -> Iterator[Tensor]:
     """The inputs of the forward passes, each copied when it is asked for, or one before."""
+    stream = torch.cuda.Stream() if way == AHEAD else torch.cuda.current_stream()  # type: ignore[no-untyped-call]
     make, _ = gpu_events("cuda")
-    stream = torch.cuda.Stream() if way == AHEAD else torch.cuda.current_stream()
-    ready = None
+    ready: Tensor | None = None
     for number in range(NUM_BATCHES):
         batch = batches[number % 2]
         waits.fetched(batch)
@@ -78,7 +80,7 @@ def _inputs(
         begin, end = make(), make()
         with torch.cuda.stream(stream):
             begin.record(stream)
-            copied = batch.to("cuda", non_blocking=way != PAGEABLE)
+            copied: Tensor | None = batch.to("cuda", non_blocking=way != PAGEABLE)
             end.record(stream)
         copies.append((begin, end))
         if way == AHEAD:
@@ -89,8 +91,6 @@ def _inputs(
 
 def main() -> None:
     """Measure all ways and print them."""
-    import torch  # noqa: F401 - found by the recorder among the loaded modules
-
     print(json.dumps({"copies": [asdict(measured(way)) for way in WAYS]}))
 
 

@@ -42,7 +42,7 @@ class Job:
         quota: Of one core, what the rank may use; 1 for all.
         neighbours: Busy processes of the usual priority on the core of the rank.
         held_mb: Memory that the rank uses a part of in each step, in MB.
-        is_limited: Whether half of that has to be in swap.
+        is_limited: Whether two fifths of that have to be in swap.
         shares_core: Whether both ranks compute on one core.
     """
 

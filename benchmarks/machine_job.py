@@ -113,14 +113,14 @@ def conditions(job: Job, rank: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def held_memory(job: Job, *, is_faulty: bool) -> Iterator[Tensor]:
-    """The memory that a rank holds; half of it in swap where it is limited."""
+    """The memory that a rank holds; two fifths of it in swap where it is limited."""
     groups = MEMORY_GROUPS
     group = groups / f"hvdprof-machine-{os.getpid()}"
     num = round(job.held_mb * 250_000) if is_faulty else 0
     is_limited = job.is_limited and is_faulty
     if is_limited:
         group.mkdir()
-        (group / "memory.limit_in_bytes").write_text(f"{2 * num}")
+        (group / "memory.limit_in_bytes").write_text(f"{round(2.4 * num)}")
         (group / "cgroup.procs").write_text(f"{os.getpid()}")
     try:
         yield torch.rand(num)
@@ -171,7 +171,12 @@ def train(job: Job, rank: int) -> None:
 
 
 def _step(
-    job: Job, model: nn.Module, optimizer: Any, batch: Tensor, held: Tensor, number: int
+    job: Job,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batch: Tensor,
+    held: Tensor,
+    number: int,
 ) -> None:
     optimizer.zero_grad()
     loss = model(batch).square().mean()

@@ -157,8 +157,6 @@ def test_tensors_of_torch_say_what_is_asked_of_them() -> None:
 @pytest.mark.torch
 @needs_gpu
 def test_copies_on_a_gpu_are_seen_from_both_kinds_of_memory() -> None:
-    import torch  # noqa: F401 - found among the loaded modules
-
     from benchmarks.gpu_check_copies import AHEAD, PAGEABLE, PINNED, measured
 
     seen = {way: measured(way) for way in (PAGEABLE, PINNED, AHEAD)}

@@ -83,7 +83,8 @@ def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
 
 def _confining(evidence: Evidence, cells: pd.DataFrame, size: int) -> int:
     """Cores of the one host whose ranks share some, and could have one per thread; else 0."""
-    names = cells[(cells["np"] == size).to_numpy()].iloc[0].to_dict()
+    row = cells[(cells["np"] == size).to_numpy()].iloc[0]
+    names = {"model": row["model"], "np": size, "engine": row["engine"]}
     setting, ranks = cell_setting(evidence.run, names), evidence.run.ranks
     passes = list(evidence.launches_of(names)["pass_id"])
     own = ranks[ranks["pass_id"].astype(str).isin(passes).to_numpy()]
