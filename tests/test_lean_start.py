@@ -67,5 +67,5 @@ def test_horovodrun_asks_once_what_an_extension_was_built_with(tmp_path: Path) -
     state = tmp_path / "state"
     assert printed(str(command), path=tmp_path, state=state) == ["True 1"]
     assert printed(str(command), path=tmp_path, state=state) == ["True 0"]
-    (kept,) = state.iterdir()
-    assert json.loads(kept.read_text()) is True
+    (answer,) = state.iterdir()
+    assert json.loads(answer.read_text()) is True
