@@ -64,7 +64,8 @@ def compress(app: Dash) -> None:
         response.headers["Content-Encoding"] = "gzip"
         response.headers.add("Vary", "Accept-Encoding")
         # Dash compares with its own tag, and would send plotly.js with each page that is loaded.
-        return response.make_conditional(request)
+        response.make_conditional(request)
+        return response
 
     # Their addresses name the time of their last change.
     app.server.config["SEND_FILE_MAX_AGE_DEFAULT"] = _FOREVER_S

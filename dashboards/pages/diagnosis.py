@@ -213,7 +213,8 @@ def _findings(analysis: RunAnalysis, view: View, row: FrameRow | None) -> dmc.Pa
     is_own = np.ones(len(of_job), dtype=bool) if row is None else is_of_cell(of_job, row)
     cards += finding_list(of_job[is_own], links)
     if not cards:
-        cards = [dmc.Text("No finding.", size="sm")]
+        why = "No finding." if row is not None else "No finding: nothing is measured."
+        cards = [dmc.Text(why, size="sm")]
     if len(others := of_job[~is_own]):
         number = units.counted(len(others), "finding")
         about = f"{number} on other models or numbers of ranks"

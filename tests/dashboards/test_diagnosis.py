@@ -234,3 +234,7 @@ def test_no_line_of_the_verdict_ends_between_a_number_and_its_unit():
     band = Band(*texts, "Trust good", "", "good", "good", "")
     card = json.dumps(verdict_band(band, (), None), cls=PlotlyJSONEncoder, ensure_ascii=False)
     assert "Costs 30.4\N{NO-BREAK SPACE}ms, 81.7\N{NO-BREAK SPACE}% of the step." in card
+
+
+def test_nothing_is_called_free_of_findings_before_it_is_measured(tmp_path):
+    assert "No finding: nothing is measured." in shown(tmp_path, analysis([]))
