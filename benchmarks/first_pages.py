@@ -46,6 +46,7 @@ new MutationObserver(() => {
 }).observe(document, {childList: true, subtree: true, attributes: true});
 """
 _LARGEST = 8
+_QUIET_S = 2.0
 
 Looks = defaultdict[tuple[str, str], list[float]]
 """Measured values of a page, by page and what was measured."""
@@ -101,6 +102,8 @@ def _first_look(
     page: "Page", context: "BrowserContext", server: Served, where: str, with_assets: bool
 ) -> dict[str, float]:
     answered: list[Request] = []
+    asked: list[float] = []
+    page.on("request", lambda _: asked.append(time.monotonic()))
     page.on("requestfinished", lambda request: answered.append(request))
     session = context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -111,8 +114,11 @@ def _first_look(
         if time.monotonic() > deadline:
             raise TimeoutError(where)
         page.wait_for_timeout(20)
-    # What the page asks for after it is painted counts too.
-    page.wait_for_load_state("networkidle")
+    # What the page asks for after it is painted counts too, as the scripts of its figures.
+    while len(answered) < len(asked) or time.monotonic() - asked[-1] < _QUIET_S:
+        if time.monotonic() > deadline:
+            break
+        page.wait_for_timeout(100)
     metrics = {
         one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]
     }
