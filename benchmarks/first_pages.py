@@ -46,7 +46,7 @@ new MutationObserver(() => {
 }).observe(document, {childList: true, subtree: true, attributes: true});
 """
 _LARGEST = 8
-_QUIET_S = 2.0
+_IDLE_S = 2.0
 
 Looks = defaultdict[tuple[str, str], list[float]]
 """Measured values of a page, by page and what was measured."""
@@ -115,7 +115,7 @@ def _first_look(
             raise TimeoutError(where)
         page.wait_for_timeout(20)
     # What the page asks for after it is painted counts too, as the scripts of its figures.
-    while len(answered) < len(asked) or time.monotonic() - asked[-1] < _QUIET_S:
+    while len(answered) < len(asked) or time.monotonic() - asked[-1] < _IDLE_S:
         if time.monotonic() > deadline:
             break
         page.wait_for_timeout(100)

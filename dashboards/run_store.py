@@ -224,12 +224,12 @@ class RunStore:
         with reading:
             listed, stamp = self.entry(run_id), manifest_stamp(path)
             # No file says that the writer of a run was killed.
-            told = ("", 0) if listed is None else (listed.status, listed.num_ended)
-            state = self.changed_ns(run_id), *told
+            progress = ("", 0) if listed is None else (listed.status, listed.num_ended)
+            state = self.changed_ns(run_id), *progress
             with self._lock:
                 entry = self._cached.get(run_id)
             began_s = time.monotonic()
-            is_new = entry is None or entry.state[1:] != told or began_s >= entry.until_s
+            is_new = entry is None or entry.state[1:] != progress or began_s >= entry.until_s
             if entry is None or (is_new and entry.state != state):
                 self._glances[run_id] = (stamp, None)
                 entry = _CachedRun(state, self._read(path))

@@ -112,8 +112,8 @@ def fitted_text(fit: FrameRow) -> str:
         for name, of, unit, text in _FITTED
         if not fit[f"{of}_high_{unit}"] - fit[f"{of}_low_{unit}"] > fit[f"{of}_{unit}"]
     ]
-    told = ", ".join(known) or f"latency and bandwidth {units.UNKNOWN}"
-    return f"{fit['collective']} on {units.counted(int(fit['np']), 'rank')}: {told}."
+    numbers = ", ".join(known) or f"latency and bandwidth {units.UNKNOWN}"
+    return f"{fit['collective']} on {units.counted(int(fit['np']), 'rank')}: {numbers}."
 
 
 def _of_run(runs: RunStore, view: View) -> list[Component]:
