@@ -73,7 +73,7 @@ def test_the_image_is_built_and_measures_two_ranks():
             buildah("rm", container)
     finally:
         subprocess.run(["buildah", "rmi", name], capture_output=True)
-    assert re.match(r"\S+ % scaling efficiency on 2 ranks", verdict), verdict
+    assert re.search(r"on 2 ranks: .* scaling efficiency", verdict), verdict
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Horovod's source as it is built here: what PyPI has, with the changes of ``horovod.patch``.
 
 The patch lets Horovod 0.28.1 run with TensorFlow 2.16 and later (Keras 3) and with Python 3.12 and
-later (no distutils). It is an ordinary one: ``patch -p1 < horovod.patch`` does by hand what this
-module does on machines without that program.
+later (no distutils), and builds for CPUs where an nvcc has no toolkit. It is an ordinary one:
+``patch -p1 < horovod.patch`` does by hand what this module does on machines without that program.
 """
 
 import re
