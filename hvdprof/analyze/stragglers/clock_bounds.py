@@ -122,10 +122,10 @@ def _against_rank_0(bounds: Times, exchange: Times) -> tuple[Times, Times]:
 
 def _from_first(bounds: Times) -> Times | None:
     """Shortest paths from rank 0; None where they need many rounds, as contradictions do."""
-    found = bounds[0].copy()
+    found: Times = bounds[0].copy()
     # A round takes time with the square of the ranks, all pairs take it with the cube.
     for _ in range(8):
-        shorter = (found[:, None] + bounds).min(axis=0)
+        shorter: Times = (found[:, None] + bounds).min(axis=0)
         if (shorter == found).all():
             return found
         found = shorter
