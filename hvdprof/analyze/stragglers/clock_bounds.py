@@ -126,7 +126,7 @@ def _from_first(bounds: Times) -> Times | None:
     # A round takes time with the square of the ranks, all pairs take it with the cube.
     for _ in range(8):
         shorter: Times = (found[:, None] + bounds).min(axis=0)
-        if (shorter == found).all():
+        if np.array_equal(shorter, found):
             return found
         found = shorter
     return None
