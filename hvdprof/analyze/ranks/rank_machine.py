@@ -34,7 +34,7 @@ def rank_machine(
     """
     rows: list[dict[str, object]] = []
     of_passes = [
-        (str(pass_id), str(measure), _windows(own))
+        (str(pass_id), str(measure), _windows_of(own))
         for table in samples
         for (pass_id, measure), own in table.groupby(["pass_id", "measure"], observed=True)
     ]
@@ -50,7 +50,7 @@ def rank_machine(
     return RANK_MACHINE.frame(rows)
 
 
-def _windows(samples: pd.DataFrame) -> dict[int, Float64s]:
+def _windows_of(samples: pd.DataFrame) -> dict[int, Float64s]:
     """The windows of each rank, of the samples of one measure."""
     numbers = samples["rank"].to_numpy()
     order = np.argsort(numbers, kind="stable")
