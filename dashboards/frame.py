@@ -40,6 +40,7 @@ def frame() -> dmc.MantineProvider:
                     html.Div(id=ids.NOTICE, role="status"),
                     dcc.Loading(
                         html.Main(id=ids.PAGE, tabIndex="-1", className="shell-page"),
+                        id=ids.WAIT,
                         delay_show=300,
                         custom_spinner=html.Div(className="skeleton"),
                         **_ONLY_THE_PAGE,

@@ -28,6 +28,7 @@ NOTICE = "notice"
 PAGE = "page"
 DRAWN = "drawn"
 DUE = "due"
+WAIT = "wait"
 CLOCK = "clock"
 
 CONTROL = "view-control"

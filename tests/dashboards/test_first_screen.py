@@ -174,7 +174,25 @@ def test_the_overview_follows_a_run_that_is_being_measured(opened, folder):
     record["passes"][1]["status"] = "done"
     record["status"] = "done"
     file.write_text(json.dumps(record))
+    held = []
+
+    def is_page(request):
+        return '"output":"..page.children' in (request.post_data or "")
+
+    page.route(
+        lambda url: "update-component" in url,
+        lambda route: held.append(route) if is_page(route.request) else route.continue_(),
+    )
     # The clock of the shell ticks every ten seconds.
+    with page.expect_request(is_page, timeout=60_000):
+        pass
+    # Longer than it takes until a skeleton stands in the place of a page that is opened.
+    page.wait_for_timeout(1_000)
+    assert page.get_by_text("1 of 2 passes ended").is_visible()
+    assert page.locator(".skeleton").count() == 0
+    for route in held:
+        route.continue_()
+    page.unroute_all()
     page.get_by_text("1 of 2 passes ended").wait_for(state="detached", timeout=60_000)
     page.wait_for_selector(".band")
     record["passes"][1]["status"], record["status"] = "planned", "running"
