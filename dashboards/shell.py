@@ -42,6 +42,7 @@ def register(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
     _register_controls(app, runs)
     _register_notice(app, runs)
     run_in_browser(app, "settleAddress", Input(ids.DRAWN, "data"))
+    run_in_browser(app, "stayInSight", Input(ids.DUE, "data"), first=False)
     run_in_browser(app, "showTab", Input(ids.HEADER_DRAWN, "data"))
 
 
@@ -112,34 +113,30 @@ def _register_page(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
     # Of its own: while the page itself is asked for, its content is hidden.
     @app.callback(
         Output(ids.DUE, "data"),
-        Output(ids.WAIT, "display"),
         Input(ids.CLOCK, "n_intervals"),
         State(ids.LOCATION, "pathname"),
         State(ids.LOCATION, "search"),
         State(ids.DRAWN, "data"),
         prevent_initial_call=True,
     )
-    def look(ticks: object, pathname: object, search: object, drawn: object) -> tuple[object, str]:
+    def look(ticks: object, pathname: object, search: object, drawn: object) -> object:
         due(pathname, search, drawn)
-        # What is drawn stays until the same page comes anew.
-        return ticks, "hide"
+        return ticks
 
     @app.callback(
         Output(ids.PAGE, "children"),
         Output(ids.DRAWN, "data"),
-        Output(ids.WAIT, "display", allow_duplicate=True),
         Input(ids.LOCATION, "pathname"),
         Input(ids.LOCATION, "search"),
         Input(ids.DUE, "data"),
         State(ids.DRAWN, "data"),
         # A run that takes longer to read than a look would be asked for again, and the answer that
         # comes first be dropped.
-        prevent_initial_call="initial_duplicate",
         running=[(Output(ids.CLOCK, "disabled"), True, False)],
     )
     def show(
         pathname: object, search: object, _due: object, drawn: object
-    ) -> tuple[object, object, str]:
+    ) -> tuple[object, object]:
         page, view, new = due(pathname, search, drawn)
         title, is_there = "Not found" if page is None else page.TITLE, new["is_there"]
         is_of_run = is_there and (page is None or page.PATH != RUNS_PATH)
@@ -149,7 +146,7 @@ def _register_page(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
         beside = links_beside(tabs, page, view, lacks_of(tabs, runs, view.run)) if is_there else []
         # As a text: larger than the integers that a browser represents exactly.
         state = {"run": view.run if is_of_run else None, "changed": str(changed_ns)}
-        return [*heading, *beside, shown], new | state, "auto"
+        return [*heading, *beside, shown], new | state
 
 
 def _register_header(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:

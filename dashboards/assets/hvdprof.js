@@ -181,9 +181,13 @@ window.addEventListener("keydown", (event) => {
 
 window.dash_clientside = Object.assign({}, window.dash_clientside, {
   hvdprof: {
+    // A page that comes anew by itself is not covered meanwhile, one that was asked for is.
+    stayInSight() { window.dash_clientside.set_props("wait", {display: "hide"}); },
+
     // Put the shown run into the address, without a step in the history, and follow the fragment.
     settleAddress(drawn) {
       if (!drawn) { return; }
+      window.dash_clientside.set_props("wait", {display: "auto"});
       document.title = drawn.title;
       const query = new URLSearchParams(window.location.search);
       if (drawn.run && query.get("run") !== drawn.run) {

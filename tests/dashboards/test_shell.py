@@ -152,4 +152,4 @@ def test_a_run_that_is_read_for_long_is_asked_for_once(tmp_path, monkeypatch):
         assert sum('"output":"..page.children' in body for body in asked) == 1
         # It looks again once the page is there.
         watched.page.wait_for_timeout(2_500)
-        assert sum('"output":"..due.data' in body for body in asked) > 0
+        assert sum('"output":"due.data' in body for body in asked) > 0
