@@ -171,10 +171,11 @@ window.addEventListener("toggle", (event) => {
   }
 }, true);
 
-// The digits open the tabs, "?" the terms.
+// The digits open the tabs, "?" the terms; on the timeline "?" opens the help of its keys.
 window.addEventListener("keydown", (event) => {
   const isTyping = event.target.closest("input, textarea, select, [contenteditable=true]");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !/^[1-9?]$/.test(event.key)) { return; }
+  if (event.key === "?" && document.getElementById("timeline-help")) { return; }
   const named = document.querySelector(`[aria-keyshortcuts="${event.key}"]`);
   if (named) { named.click(); }
 });

@@ -212,6 +212,9 @@ def test_keys_zoom_pan_mark_and_help(shown):
     page.wait_for_url(lambda url: "marks=" not in url)
     page.keyboard.press("?")
     assert "select a range" in page.inner_text("#timeline-help")
+    # On other pages the key opens the terms.
+    page.wait_for_timeout(500)
+    assert page.locator("#glossary-search:visible").count() == 0
     page.keyboard.press("Escape")
     page.wait_for_selector("#timeline-help", state="hidden")
     page.keyboard.press("/")
