@@ -3,21 +3,18 @@
 Never run: it needs two GPUs.
 """
 
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
-
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from hvdprof.bench_models.engine import chosen
+from hvdprof.bench_models.engine import OneProcess, chosen
 from hvdprof.collect import _hooks
 from hvdprof.collect.identity import Identity
 from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import Plan, Segment
 
 
-class DataParallelEngine:
+class DataParallelEngine(OneProcess):
     """This process, which trains all replicas and records as rank 0 of so many.
 
     Raises:
@@ -44,17 +41,3 @@ class DataParallelEngine:
         # Copies between GPUs lie within forward and backward, where they are not seen.
         parallel.register_forward_pre_hook(lambda _module, _inputs: _hooks.blocked_unseen())
         return parallel, optimizer
-
-    def slowest(self, seconds: float) -> float:
-        """The value itself."""
-        return seconds
-
-    def wait_for_all(self) -> None:
-        """Nothing."""
-
-    def timeline(self, segment: Segment, path: Path) -> AbstractContextManager[None]:
-        """A context that does nothing."""
-        return nullcontext()
-
-    def close(self) -> None:
-        """Nothing."""

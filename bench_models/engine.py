@@ -45,7 +45,25 @@ class Engine(Protocol):
         """Leave the other ranks; to be called once, when all segments have run."""
 
 
-class PlainTorch:
+class OneProcess:
+    """What an engine of a single process has no other rank for."""
+
+    def slowest(self, seconds: float) -> float:
+        """The value itself."""
+        return seconds
+
+    def wait_for_all(self) -> None:
+        """Nothing."""
+
+    def timeline(self, segment: Segment, path: Path) -> AbstractContextManager[None]:
+        """A context that does nothing."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class PlainTorch(OneProcess):
     """One rank on its own.
 
     Raises:
@@ -66,20 +84,6 @@ class PlainTorch:
     ) -> tuple[nn.Module, Optimizer]:
         """Both as they are."""
         return model, optimizer
-
-    def slowest(self, seconds: float) -> float:
-        """The value itself."""
-        return seconds
-
-    def wait_for_all(self) -> None:
-        """Nothing."""
-
-    def timeline(self, segment: Segment, path: Path) -> AbstractContextManager[None]:
-        """A context that does nothing."""
-        return nullcontext()
-
-    def close(self) -> None:
-        """Nothing."""
 
 
 def chosen(choices: Mapping[str, T], name: str) -> T:

@@ -31,8 +31,6 @@ _AHEAD = advice(
     "copy the next batch on a CUDA stream of its own while this one computes",
     "Or copy less: uint8 images, converted and normalized on the GPU.",
 )
-
-
 _NOTHING = Advice()
 
 
