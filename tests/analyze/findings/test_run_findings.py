@@ -940,7 +940,7 @@ def test_one_rank_is_not_called_ranks():
         ({"num_threads": 1, "num_affinity_cores": 1}, 1, False),
     ],
 )
-def test_ranks_pinned_to_the_same_core_are_not_too_many_for_the_host(pinned, num_cores, is_said):
+def test_ranks_pinned_to_too_few_cores_are_not_too_many_for_the_host(pinned, num_cores, is_said):
     host = {"hostname": "node1", "num_cores": num_cores}
     record = pass_record("p", [segment("s")], mode="throughput", controller="mpi", environment={})
     found = findings(
@@ -952,6 +952,6 @@ def test_ranks_pinned_to_the_same_core_are_not_too_many_for_the_host(pinned, num
     )
     (row,) = found[found["id"] == "oversubscribed"].to_dict("records")
     assert (row["title"] == "Ranks pinned to too few cores") == is_said
-    assert row["fix"].startswith("give each rank cores of its own") == is_said
+    assert row["fix"].startswith("give the ranks one core per thread") == is_said
     assert ("The host has 4 cores" in row["evidence"]) == is_said
     assert style_faults(row) == []

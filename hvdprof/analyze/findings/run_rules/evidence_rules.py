@@ -56,10 +56,10 @@ def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
             "warning",
             f"np={size}",
             "ranks pinned to too few cores",
-            f"np={size}: the ranks may use fewer cores than they have threads, and take turns. "
-            f"The host has {units.counted(cores, 'core')}, enough for all.",
+            f"np={size}: together the ranks may use fewer cores than they have threads, and these "
+            f"take turns. The host has {units.counted(cores, 'core')}, enough for all.",
             advice(
-                "give each rank cores of its own: they are pinned to the same ones",
+                "give the ranks one core per thread: together they are pinned to fewer",
                 "Look for taskset, numactl, sched_setaffinity, and how the launcher binds.",
             ),
             "certain",
