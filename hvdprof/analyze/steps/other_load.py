@@ -147,6 +147,7 @@ class OtherLoad:
         num_busy: Those of them that are busy.
         most_cores: Most cores that others used in a busy launch; 0 without one.
         taken_cores: Cores that they took from the ranks, mean over these launches.
+        is_idle: Whether they used at most ``BUSY_CORES`` in each launch; False where unknown.
     """
 
     num_cores: int
@@ -154,6 +155,7 @@ class OtherLoad:
     num_busy: int = 0
     most_cores: float = 0.0
     taken_cores: float = 0.0
+    is_idle: bool = False
 
     @property
     def text(self) -> str:
@@ -200,6 +202,7 @@ def other_load(run: Run, launches: pd.DataFrame, threads: int, num_cores: int) -
         num_busy=int(is_busy.sum()),
         most_cores=float(loads[is_busy].max(initial=0.0)),
         taken_cores=float(taken.mean()),
+        is_idle=len(loads) == len(launches) and bool((loads <= BUSY_CORES).all()),
     )
 
 
