@@ -245,10 +245,13 @@ def _outlier(later: _Later) -> _Outlier | None:
     return _Outlier(later.ranks[int(row)], phase, float(later.times_ns[row, column]), share)
 
 
+_PLACES = {"outside": "outside all phases", "before update": "before the update"}
+
+
 def _sentence(outlier: _Outlier | None) -> str:
     if outlier is None:
         return "No rank differs by 2 % of the step or more in any phase."
-    place = "outside all phases" if outlier.phase == "outside" else f"in {outlier.phase}"
+    place = _PLACES.get(outlier.phase, f"in {outlier.phase}")
     slower = units.milliseconds(outlier.slower_ns, _DIGITS)
     share = units.percent(outlier.share, 0)
     return f"Rank {outlier.rank} is slower by {slower} {place} ({share} of the mean step)."
