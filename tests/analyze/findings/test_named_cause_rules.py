@@ -224,7 +224,7 @@ def test_a_rank_late_beside_other_processes_may_be_theirs():
 
 
 @pytest.mark.parametrize(("others", "action"), [(0.2, "Compare the work"), (0.3, "Run `top -H`")])
-def test_a_rank_slow_in_forward_without_other_processes_is_not_blamed_on_them(others, action):
+def test_other_processes_are_no_suspect_of_a_slow_forward_where_none_ran(others, action):
     row = only(straggler("persistent", phase="forward"), **crowded(others))
 
     assert row["action"].startswith(action)
