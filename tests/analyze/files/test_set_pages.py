@@ -42,8 +42,8 @@ def test_the_verdict_names_rank_collective_and_number_blocked(tmp_path: Path) ->
     page = page_of(write_dumps(tmp_path, dumps))
     assert page.verdict == (
         "Hang: rank 1 has not submitted nccl:all_reduce (Seq 6 of process group default_pg 0); "
-        "2 other ranks blocked. Fix: look at the end of the output of these ranks, and at what "
-        "they do instead."
+        "2 other ranks blocked. Fix: look at the end of the output of rank 1, and at what it does "
+        "instead."
     )
     assert facts_of(page)["missing_in"] == (
         "nccl:all_reduce, Seq 6 of default_pg 0 (ranks 0-2): not submitted by rank 1"
