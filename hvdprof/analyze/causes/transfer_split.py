@@ -22,6 +22,7 @@ from hvdprof.analyze.steps.cells import Cell, CellTime
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.schema import as_text
 from hvdprof.rundir.manifest import Mode
 
 _TIMES = ("start_ns", "dur_ns", "copy_ns")
@@ -72,7 +73,7 @@ def transfer_splits(
         executions: EXECUTIONS.
     """
     timed = executions.loc[executions["dur_ns"].notna(), [*LAUNCH, *_TIMES]]
-    timed = timed.astype(dict.fromkeys(LAUNCH, str) | dict.fromkeys(_TIMES, "int64"))
+    timed = as_text(timed, LAUNCH).astype(dict.fromkeys(_TIMES, "int64"))
     splits: dict[LaunchKey, TransferSplit] = {}
     for key, members in rows_by_launch(timed):
         if key in works:

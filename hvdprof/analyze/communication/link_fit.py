@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.theil_sen import theil_sen
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.schema import text_of
 from hvdprof.model.tables.collective_tables import LINK_FIT
 
 LEAST_SIZES = 4
@@ -29,7 +30,7 @@ def link_fit(collectives: pd.DataFrame, ranks_of: Mapping[LaunchKey, int]) -> pd
     """
     if collectives.empty:
         return LINK_FIT.empty()
-    names = zip(collectives["pass_id"].astype(str), collectives["segment"].astype(str), strict=True)
+    names = zip(*(text_of(collectives[name]) for name in LAUNCH), strict=True)
     table = collectives.assign(np=[ranks_of.get(key, 0) for key in names])
     useful = table[
         (table["np"] > 1)

@@ -11,6 +11,7 @@ from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, with_engine, without_toggles
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import Run
+from hvdprof.model.schema import as_text
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 Cell = Mapping[str, Any]
@@ -81,7 +82,7 @@ class Evidence:
 
     def rows_of(self, rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
         """Rows of a table that are of such launches, with names as plain text."""
-        named = rows.astype(dict.fromkeys(LAUNCH, "str"))
+        named = as_text(rows, LAUNCH)
         merged: pd.DataFrame = named.merge(self.launches_of(cell), on=list(LAUNCH))
         return merged
 

@@ -25,8 +25,8 @@ from hvdprof.analyze.stragglers.clock_bounds import (
     remaining_offsets,
 )
 from hvdprof.analyze.stragglers.stragglers import stragglers
-from hvdprof.model.launch_key import LaunchKey
-from hvdprof.model.schema import Table
+from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.schema import Table, as_text
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,
     CLOCKS,
@@ -230,5 +230,5 @@ def _of_launches(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) ->
 
 
 def _joined(table: Table, frames: list[pd.DataFrame]) -> pd.DataFrame:
-    filled = [frame.astype({"pass_id": str, "segment": str}) for frame in frames if len(frame)]
+    filled = [as_text(frame, LAUNCH) for frame in frames if len(frame)]
     return table.frame(pd.concat(filled, ignore_index=True)) if filled else table.empty()

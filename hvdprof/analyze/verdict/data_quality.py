@@ -11,6 +11,7 @@ from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run
+from hvdprof.model.schema import as_text
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, PassRecord, Status
 from hvdprof.rundir.plan import (
@@ -35,9 +36,7 @@ def warnings_of(
     run: Run, launches: pd.DataFrame, scaling: pd.DataFrame, failed: Sequence[FailedSegment]
 ) -> tuple[Note, ...]:
     """The warnings of the run itself, then those that its numbers give, the gravest first."""
-    measured = launches.astype(dict.fromkeys(LAUNCH, str)).merge(
-        run.segments.astype(dict.fromkeys(LAUNCH, str)), on=LAUNCH
-    )
+    measured = as_text(launches, LAUNCH).merge(as_text(run.segments, LAUNCH), on=LAUNCH)
     throughput = measured[measured["mode"] == Mode.THROUGHPUT]
     # What a job that exists was started with is not known, nor can it be measured again.
     found = [

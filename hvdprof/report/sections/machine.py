@@ -7,6 +7,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.report.sections.machine_work import work_sentences
@@ -35,7 +36,7 @@ _RARE = (names.THROTTLED, names.XID)
 
 def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     """The launch with most ranks, its ranks that differ most first; none without samples."""
-    rows = analysis.table(RANK_MACHINE.name).astype({**dict.fromkeys(LAUNCH, str), "measure": str})
+    rows = as_text(analysis.table(RANK_MACHINE.name), [*LAUNCH, "measure"])
     if rows.empty:
         return ()
     launches = [own for _, own in rows.groupby(LAUNCH, sort=False)]
@@ -115,8 +116,8 @@ def _limits(rows: pd.DataFrame, rank: int) -> str:
 
 def _hosts(analysis: RunAnalysis, pass_id: str) -> list[str]:
     """A sentence on each host of a pass."""
-    samples = analysis.run.table(HOST_SAMPLES.name).astype({"pass_id": str, "measure": str})
-    ranks = analysis.run.ranks.astype({"pass_id": str, "hostname": str})
+    samples = as_text(analysis.run.table(HOST_SAMPLES.name), ["pass_id", "measure"])
+    ranks = as_text(analysis.run.ranks, ["pass_id", "hostname"])
     hosts = ranks[(ranks["pass_id"] == pass_id).to_numpy()].set_index("rank")["hostname"]
     own = samples[(samples["pass_id"] == pass_id).to_numpy()]
     sentences: list[str] = []

@@ -14,6 +14,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.machine_evidence import LEAST_SWAP
 from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording.sample_format import (
@@ -114,7 +115,7 @@ def memory_grows(evidence: Evidence) -> Iterator[Finding]:
 
 def host_swaps(evidence: Evidence) -> Iterator[Finding]:
     """Hosts that wrote to or read from swap while they trained."""
-    samples = evidence.table(HOST_SAMPLES.name).astype({"measure": str, "pass_id": str})
+    samples = as_text(evidence.table(HOST_SAMPLES.name), ["measure", "pass_id"])
     amounts = samples.assign(bytes=samples["mean"] * samples["duration_ns"] / 1e9)
     sums = amounts.pivot_table(
         index=["pass_id", "rank"], columns="measure", values=["bytes", "duration_ns"], aggfunc="sum"
@@ -214,7 +215,7 @@ def gpu_errors(evidence: Evidence) -> Iterator[Finding]:
 
 def _faulting_rank(evidence: Evidence, pass_id: str, host: str) -> int | None:
     """The rank on a host with nearly all major faults of a pass; None without one."""
-    rows = evidence.table(RANK_MACHINE.name).astype({"pass_id": str, "measure": str})
+    rows = as_text(evidence.table(RANK_MACHINE.name), ["pass_id", "measure"])
     own = rows[((rows["pass_id"] == pass_id) & (rows["measure"] == MAJOR_FAULTS)).to_numpy()]
     faults = own.groupby("rank")["mean"].mean()
     if len(faults) < 2 or not faults.max() >= MOST_FAULTS * faults.sum() > 0:
@@ -225,7 +226,7 @@ def _faulting_rank(evidence: Evidence, pass_id: str, host: str) -> int | None:
 
 def _base_rows(evidence: Evidence) -> pd.DataFrame:
     """RANK_MACHINE of the launches that speak for their cells."""
-    rows = evidence.table(RANK_MACHINE.name).astype({**dict.fromkeys(LAUNCH, str), "measure": str})
+    rows = as_text(evidence.table(RANK_MACHINE.name), [*LAUNCH, "measure"])
     merged: pd.DataFrame = rows.merge(evidence.measured()[LAUNCH], on=LAUNCH)
     return merged
 
