@@ -57,7 +57,7 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
     steps = evidence.table(JOB_STEPS.name)
     if steps.empty:
         return
-    measured = evidence.measured()
+    measured = evidence.measured
     measured = measured[measured["size"] == 1]
     named = {_names(cause.cell) for cause in costly_causes(evidence, PAUSE, oversubscribed=True)}
     rows = row_noun(evidence.run)
