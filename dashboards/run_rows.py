@@ -60,7 +60,10 @@ def _texts(run_id: str, entry: RunEntry | None, known: Glance | None) -> dict[st
     if entry and entry.is_done:
         row |= {"verdict": known.sentence, "tone": known.tone}
     elif entry and not entry.is_open:
-        row |= {"verdict": f"{status_of(entry)}: {known.sentence}", "tone": BAD}
+        # "failed: Failed at np=2" says it twice.
+        is_said = entry.has_failed and known.verdict.parts.lead
+        sentence = known.sentence if is_said else f"{status_of(entry)}: {known.sentence}"
+        row |= {"verdict": sentence, "tone": BAD}
     if not math.isnan(verdict.efficiency):
         ends = verdict.efficiency, verdict.efficiency_low, verdict.efficiency_high
         bar = [None if math.isnan(end) else min(max(end, 0.0), 1.0) for end in ends]

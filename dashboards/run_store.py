@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 import pandas as pd
 
 from hvdprof.api import analyze_files, analyze_run, is_run_directory, load_run
-from hvdprof.api.run_entries import Stamp, last_change_ns, manifest_stamp, newest_first, run_entry
+from hvdprof.api.run_entries import last_change_ns, manifest_stamp, newest_first, run_entry
 from hvdprof.api.run_folders import runs_below
 from hvdprof.api.tables import release_tables, tables_of_files
 from hvdprof.dashboards.glance import Glance, glance
@@ -86,7 +86,7 @@ class RunStore:
         self._cached: OrderedDict[str, _CachedRun] = OrderedDict()
         self._reading: dict[str, threading.Lock] = {}
         self._seen: dict[str, tuple[float, object]] = {}
-        self._glances: dict[str, tuple[Stamp | None, Glance | None]] = {}
+        self._glances: dict[str, tuple[tuple[int | str, ...] | None, Glance | None]] = {}
 
     @property
     def ids(self) -> list[str]:
@@ -185,8 +185,13 @@ class RunStore:
 
     def was_analyzed(self, run_id: str) -> bool:
         """Whether a run was analyzed, or could not be, with its manifest as it is."""
-        stamp = manifest_stamp(self.path(run_id))
+        stamp = self._stamp(run_id)
         return stamp is not None and stamp == self._glances.get(run_id, (None,))[0]
+
+    def _stamp(self, run_id: str) -> tuple[int | str, ...] | None:
+        """What changes with the manifest of a run, or where its writer was killed."""
+        stamp, listed = manifest_stamp(self.path(run_id)), self.entry(run_id)
+        return None if stamp is None or listed is None else (*stamp, listed.status)
 
     def move_to_trash(self, run_id: str) -> Path:
         """Move a run directory into the folder ``.trash`` beside it, and return its new place.
@@ -222,7 +227,7 @@ class RunStore:
             reading = self._reading.setdefault(run_id, threading.Lock())
         # Without the lock, two requests for the same run would read it twice.
         with reading:
-            listed, stamp = self.entry(run_id), manifest_stamp(path)
+            listed, stamp = self.entry(run_id), self._stamp(run_id)
             # No file says that the writer of a run was killed.
             progress = ("", 0) if listed is None else (listed.status, listed.num_ended)
             state = self.changed_ns(run_id), *progress
@@ -231,7 +236,9 @@ class RunStore:
             began_s = time.monotonic()
             is_new = entry is None or entry.state[1:] != progress or began_s >= entry.until_s
             if entry is None or (is_new and entry.state != state):
-                self._glances[run_id] = (stamp, None)
+                # A verdict that stands in the list stays there while it is made again.
+                if not self.was_analyzed(run_id):
+                    self._glances[run_id] = (stamp, None)
                 entry = _CachedRun(state, self._read(path))
                 if listed is not None and listed.is_open:
                     # Its files change all the time: without a rest it would only be read.
