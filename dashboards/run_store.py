@@ -86,7 +86,7 @@ class RunStore:
         self._cached: OrderedDict[str, _CachedRun] = OrderedDict()
         self._reading: dict[str, threading.Lock] = {}
         self._seen: dict[str, tuple[float, object]] = {}
-        self._glances: dict[str, tuple[tuple[int | str, ...] | None, Glance | None]] = {}
+        self._glances: dict[str, tuple[tuple[int | str, ...], Glance | None]] = {}
 
     @property
     def ids(self) -> list[str]:
@@ -185,13 +185,12 @@ class RunStore:
 
     def was_analyzed(self, run_id: str) -> bool:
         """Whether a run was analyzed, or could not be, with its manifest as it is."""
-        stamp = self._stamp(run_id)
-        return stamp is not None and stamp == self._glances.get(run_id, (None,))[0]
+        return self._stamp(run_id) == self._glances.get(run_id, (None,))[0]
 
-    def _stamp(self, run_id: str) -> tuple[int | str, ...] | None:
-        """What changes with the manifest of a run, or where its writer was killed."""
+    def _stamp(self, run_id: str) -> tuple[int | str, ...]:
+        """What changes with a file, with the manifest of a run, or where its writer was killed."""
         stamp, listed = manifest_stamp(self.path(run_id)), self.entry(run_id)
-        return None if stamp is None or listed is None else (*stamp, listed.status)
+        return (*(stamp or ()), listed.status) if listed else (self.changed_ns(run_id),)
 
     def move_to_trash(self, run_id: str) -> Path:
         """Move a run directory into the folder ``.trash`` beside it, and return its new place.
@@ -237,15 +236,13 @@ class RunStore:
             is_new = entry is None or entry.state[1:] != progress or began_s >= entry.until_s
             if entry is None or (is_new and entry.state != state):
                 # A verdict that stands in the list stays there while it is made again.
-                if not self.was_analyzed(run_id):
-                    self._glances[run_id] = (stamp, None)
+                self._glances[run_id] = (stamp, self.known_glance(run_id))
                 entry = _CachedRun(state, self._read(path))
                 if listed is not None and listed.is_open:
                     # Its files change all the time: without a rest it would only be read.
                     now_s = time.monotonic()
                     entry.until_s = now_s + _REST * (now_s - began_s)
-                if isinstance(entry.looked, RunAnalysis):
-                    self._glances[run_id] = (stamp, glance(entry.looked))
+                self._glances[run_id] = (stamp, glance(entry.looked))
             with self._lock:
                 self._cached[run_id] = entry
                 self._cached.move_to_end(run_id)
