@@ -61,9 +61,9 @@ Failed
 
 Skipped
   fp16 compression does nothing at np=1: Horovod sends nothing
-    np=1 fp16 average: resnet18, mnist
+    np=1 fp16: resnet18, mnist
   Adasum needs a power of two ranks
-    np=3 none average: resnet18
+    np=3 Horovod: resnet18
 
 Warnings
   ! np=4 on 2 cores is oversubscribed: its numbers say nothing about scaling.
@@ -97,7 +97,7 @@ def test_everything_at_80_columns():
 @pytest.mark.heavy
 def test_wide_terminals_show_one_line_a_cell_with_the_final_loss():
     lines = rendered(everything(), width=120).splitlines()
-    assert [line.split() for line in lines if line.startswith(" 2  none adasum")] == [
+    assert [line.split() for line in lines if line.startswith(" 2  Adasum")] == [
         [
             *("2", "none", "adasum", "702", "±", "52", "45.6", "ms", "61.2", "ms"),
             *("57.4", "%", "(52.4", "to", "60.8)", "18.6", "ms", "40.8", "%"),
