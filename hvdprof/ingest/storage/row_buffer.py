@@ -31,6 +31,7 @@ class Rows:
     def __init__(self, table: Table) -> None:
         self.table = table
         self._names = tuple(table.column_names)
+        self._known = frozenset(self._names)
         self._fresh: list[Values] = []
         self._num_packed = 0
         self._codes: list[dict[str, int]] = [{} for _ in table.columns]
@@ -54,10 +55,10 @@ class Rows:
             KeyError: A column is not given.
             ValueError: A column is given that the table does not declare.
         """
-        unknown = values.keys() - set(self._names)
-        if unknown:
-            raise ValueError(f"table {self.table.name} has no column {', '.join(sorted(unknown))}")
-        self.append(*(values[name] for name in self._names))
+        if not values.keys() <= self._known:
+            unknown = ", ".join(sorted(values.keys() - self._known))
+            raise ValueError(f"table {self.table.name} has no column {unknown}")
+        self.append(*[values[name] for name in self._names])
 
     def extend(self, rows: Sequence[Values], which: Int64s, columns: Mapping[str, Int64s]) -> None:
         """Add many rows that repeat a few.
