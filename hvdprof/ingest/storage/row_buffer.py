@@ -12,6 +12,7 @@ from hvdprof.model.schema import Table
 
 _PACK_AT = 32_768
 _MISSING = np.iinfo(np.int64).min
+_NARROW = [(kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int8, np.int16, np.int32)]
 _NULLABLE = ("Int64", "Int32", "boolean")
 
 Values = tuple[Any, ...]
@@ -181,8 +182,7 @@ def _nullable(values: Packed, dtype: str) -> pd.api.extensions.ExtensionArray:
 def _narrow(values: Packed) -> Packed:
     """Whole numbers in the smallest type that holds all of them."""
     low, high = values.min(), values.max()
-    for narrow in (np.int8, np.int16, np.int32):
-        limits = np.iinfo(narrow)
-        if limits.min <= low and high <= limits.max:
+    for narrow, lowest, highest in _NARROW:
+        if lowest <= low and high <= highest:
             return values.astype(narrow)
     return values
