@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.sources.listing import missing, unreadable
 from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.file_names import shown_name
@@ -28,10 +29,10 @@ def small_text(path: Path) -> str:
         try:
             with open_regular(path) as file:
                 content = file.read(MOST_BYTES + 1)
+        except FileNotFoundError as error:
+            raise missing(path) from error
         except OSError as error:
-            raise UnreadableInputError(
-                f"{shown_name(path)} cannot be read: {error.strerror or error}."
-            ) from error
+            raise unreadable(path, error) from error
         if len(content) > MOST_BYTES:
             raise UnreadableInputError(
                 f"{shown_name(path)} holds more than {byte_size(MOST_BYTES)}, which is no table of "
