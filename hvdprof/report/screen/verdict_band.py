@@ -60,7 +60,8 @@ def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
     if not lead and (place := _line(analysis)):
         parts.append(f"At {place}")
     known = efficiency if efficiency.value != units.MISSING else throughput
-    if known.value != units.MISSING:
+    # Without a loss the headline holds it.
+    if known.value != units.MISSING and (plain or known.value not in analysis.verdict.headline):
         name = "Efficiency" if known is efficiency else "Throughput"
         unit = "" if known is efficiency else " samples/s"
         has_gain = not lead and potential.value != units.MISSING
