@@ -70,6 +70,7 @@ class ComparisonFormat(StrEnum):
 
     TERMINAL = "terminal"
     JSON = "json"
+    HTML = "html"
     MARKDOWN = "markdown"
     JUNIT = "junit"
     GITHUB = "github"
@@ -81,4 +82,5 @@ class TuningFormat(StrEnum):
 
     TERMINAL = "terminal"
     JSON = "json"
+    HTML = "html"
     MARKDOWN = "markdown"
