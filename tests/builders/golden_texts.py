@@ -69,10 +69,13 @@ def _with_scripts(html: str) -> str:
     return _PACKED.sub(unpacked_scripts, _PACKED_SIZE.sub("subarray(0, LENGTH)", html))
 
 
-def _digest(text: str) -> str:
+def _rounded(text: str) -> str:
     # The last bits of a sum depend on the processor; arrays of numbers are written as bytes.
-    rounded = _FRACTION.sub(lambda found: f"{float(found[0]):.6g}", _BYTES_OF_NUMBERS.sub("", text))
-    return hashlib.sha256(rounded.encode()).hexdigest()[:16]
+    return _FRACTION.sub(lambda found: f"{float(found[0]):.6g}", _BYTES_OF_NUMBERS.sub("", text))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(_rounded(text).encode()).hexdigest()[:16]
 
 
 def _digested(found: "re.Match[str]") -> str:
@@ -88,7 +91,7 @@ def _digests(values: dict[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, dict) and not prefix:
             lines += _digests(value, f"{key}.")
             continue
-        text = json.dumps(value, sort_keys=True)
+        text = _rounded(json.dumps(value, sort_keys=True))
         shown = text if len(text) < 80 else f"{len(text)} characters, {_digest(text)}"
         lines.append(f"{prefix}{key}: {shown}")
     return lines
