@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hvdprof.model.cell_key import NO_ADASUM, NO_COMPRESSION
 from hvdprof.model.run import FailedSegment
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.failure import WAS_INTERRUPTED, Failure
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 
 _LONGEST = 240
@@ -31,6 +31,8 @@ def failure_sentence(
         if not is_same_job or has_toggles:
             continue
         if launch.np > num_ranks or (launch.np == num_ranks and launch.is_counted):
+            if launch.reason == WAS_INTERRUPTED:
+                return f"Interrupted at np={launch.np}."
             return f"Failed at np={launch.np}: {_short(launch.reason)}."
     return ""
 

@@ -93,6 +93,11 @@ def test_failures_elsewhere_are_a_caveat(change, leads):
     assert bool(failure_sentence([replace(FAILED, **change)], *CELL)) == leads
 
 
+def test_what_the_user_interrupted_has_not_failed():
+    interrupted = replace(FAILED, reason="it was interrupted")
+    assert failure_sentence([interrupted], *CELL) == "Interrupted at np=2."
+
+
 def test_a_reason_that_prints_a_tensor_is_cut():
     long = failure_sentence([replace(FAILED, reason="x" * 2_000)], *CELL)
 
