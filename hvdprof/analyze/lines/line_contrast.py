@@ -10,13 +10,16 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.lines.line_statistics import (
+from hvdprof.analyze.lines.line_times import (
+    LINE,
+    WINDOW,
+    SampledLines,
     Times,
+    by_line,
     chance_of_excess,
     difference_ends,
     times_of_lines,
 )
-from hvdprof.analyze.lines.line_times import LINE, WINDOW, SampledLines, by_line
 from hvdprof.analyze.stats.change_point import holm
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.arrays import Bools, Float64s
