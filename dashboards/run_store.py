@@ -11,8 +11,14 @@ from typing import TypeVar, cast
 import pandas as pd
 
 from hvdprof.api import analyze_files, analyze_run, is_run_directory, load_run
-from hvdprof.api.run_entries import Stamp, last_change_ns, manifest_stamp, newest_first, run_entry
-from hvdprof.api.run_folders import runs_below
+from hvdprof.api.run_entries import (
+    Stamp,
+    last_change_ns,
+    manifest_stamp,
+    newest_first,
+    run_entry,
+    runs_below,
+)
 from hvdprof.api.tables import release_tables, tables_of_files
 from hvdprof.dashboards.glance import Glance, glance
 from hvdprof.dashboards.trash import move_beside

@@ -36,8 +36,8 @@ _LOG = "lines of logs and timelines of others"
 
 ALLOWED = {
     "hvdprof/report/chakra/chakra_trace.py": (2, "types of Chakra's schema"),
-    "hvdprof/report/chrome/nsys_trace.py": (1, _LOG),
-    "hvdprof/report/comparison/comparison_csv.py": (1, _COLUMN),
+    "hvdprof/report/chrome/collective_trace.py": (1, _LOG),
+    "hvdprof/report/comparison/comparison_formats.py": (1, _COLUMN),
     "hvdprof/report/ci/junit.py": (1, _DRAWN),
     "hvdprof/report/document/page_html.py": (1, _IMPORT),
     "hvdprof/report/document/html_report.py": (1, _IMPORT),
@@ -51,8 +51,10 @@ ALLOWED = {
     "hvdprof/report/screen/verdict_band.py": (1, _WORDS),
     "hvdprof/report/screen/open_points.py": (1, _NUMBER),
     "hvdprof/report/sentence_ends.py": (3, "verdicts on files and notes are running texts"),
-    "hvdprof/report/tables/bounded_query.py": (1, "a file of the kernel"),
-    "hvdprof/report/tables/table_query.py": (4, "messages of DuckDB"),
+    "hvdprof/report/tables/table_query.py": (
+        5,
+        "a file of the kernel" + "; " + "messages of DuckDB",
+    ),
     "hvdprof/report/terminal/report_page.py": (1, "a time of the manifest"),
     "hvdprof/report/terminal/run_facts.py": (1, "a time of the manifest"),
     "hvdprof/report/terminal/table_section.py": (5, _COLUMN),
@@ -74,7 +76,7 @@ ALLOWED = {
         5,
         "lines and names of recorder files, printed lines",
     ),
-    "hvdprof/launch/diagnose/timeline_check.py": (1, _LOG),
+    "hvdprof/launch/diagnose/failure_evidence.py": (1, _LOG),
     "hvdprof/launch/run/attempts.py": (1, _PASS),
     "hvdprof/launch/run/kubernetes_run.py": (1, _WORDS),
     "hvdprof/launch/run/repeats.py": (3, _PASS),

@@ -14,8 +14,7 @@ from hvdprof.analyze.findings.run_findings import Rule
 from hvdprof.analyze.ranks.flop_rates import whole_windows, with_flop_rates
 from hvdprof.analyze.ranks.rank_machine import rank_machine
 from hvdprof.analyze.ranks.rank_times import rank_times
-from hvdprof.analyze.scaling.efficiency import scaling
-from hvdprof.analyze.scaling.losses import losses
+from hvdprof.analyze.scaling.efficiency import losses, scaling
 from hvdprof.analyze.scaling.toggles import Curves, final_losses, loss_curves
 from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.measured_launches import MeasuredLaunches, measured_launches

@@ -18,7 +18,7 @@ from hvdprof.report.format_names import FILES_READ, GATE_SUFFIXES, GATES, Analys
 if TYPE_CHECKING:
     from hvdprof.api.analysis import Analysis, LimitResult
     from hvdprof.api.runs import FilesAnalysis
-    from hvdprof.report.reporter import Reporter
+    from hvdprof.report.formats import Reporter
 
 
 def analyze(

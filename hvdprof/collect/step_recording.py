@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hvdprof.collect.engines.watch_list import WatchList
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
 from hvdprof.collect.steps.step_profile import StepProfile
+from hvdprof.collect.steps.step_sums import WindowPace
 from hvdprof.collect.steps.step_writer import FinishedStep, LineTaker, StepWriter
 from hvdprof.collect.steps.time_source import Mark, TimeSource
-from hvdprof.collect.steps.window_length import WindowPace
 from hvdprof.collect.steps.window_writer import WindowWriter
 from hvdprof.rundir.recording.recorder_format import StepLine
 

@@ -12,7 +12,7 @@ from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.recognise import Kind, Recognised
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import NoteCode
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 if TYPE_CHECKING:
     from hvdprof.ingest.recorder.recorder_file import RecorderFile
@@ -52,9 +52,9 @@ def _left_out_samples(files: Sequence[Recognised], builder: RunBuilder) -> list[
 def _add_launch(folder: Path, found: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
     """The recordings of one launch: those that lie in one folder."""
     from hvdprof.ingest.recorder.clock_alignment import alignment_of
-    from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
     from hvdprof.ingest.recorder.light_steps import steps_from_windows
     from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+    from hvdprof.ingest.recorder.session_rows import exclude_evaluations
 
     files: dict[int, RecorderFile] = {}
     entries = []

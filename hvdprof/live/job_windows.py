@@ -1,6 +1,6 @@
 """The windows of all ranks brought together: each holds the same steps on every rank.
 
-Windows of different ranks nest (``collect.steps.window_length``). Those between two ends that all
+Windows of different ranks nest (``collect.steps.step_sums``). Those between two ends that all
 ranks share are added up, and short ones further, to about ``LEAST_NS``: the test counts windows.
 """
 

@@ -19,7 +19,7 @@ from hvdprof.live.sampled_place import LATEST_NS, sampled_place
 from hvdprof.live.silence import LEAST_SILENT_S, Silence, Stalls
 from hvdprof.live.snapshot import Event, Snapshot
 from hvdprof.live.watched_job import Recordings, WatchedJob
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 LOOK_S = 1.0
 _MARK_S = 5.0

@@ -1,7 +1,4 @@
-"""What a command answers, written in every format that it has.
-
-Tested in ``tests/report/sections/test_run_sections.py``.
-"""
+"""What a command answers, written in every format that it has."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,4 @@
-"""The analysis of standalone files: a page for each file, and tables made of all of them.
-
-Tested in ``tests/cli/test_analyze_files.py``.
-"""
+"""The analysis of standalone files: a page for each file, and tables made of all of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar

@@ -1,7 +1,4 @@
-"""Lines of code that take longer in some samples than in others, beyond chance.
-
-Tested in ``tests/analyze/lines/test_line_causes.py``.
-"""
+"""Lines of code that take longer in some samples than in others, beyond chance."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ there. MFU is that time divided by the mean step time of the job.
 
 Numbers of data sheets with sparsity are halved. A name that is not here has no peak: a wrong one
 would make a number that looks exact.
-
-Tested in ``tests/analyze/ranks/test_flop_rates.py``.
 """
 
 import re

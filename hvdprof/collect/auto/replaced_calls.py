@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Protocol
 
-from hvdprof.collect.devices.input_source import BATCH_WAITS
+from hvdprof.collect.devices.copy_source import BATCH_WAITS
 
 BLOCKING = (
     "allreduce",

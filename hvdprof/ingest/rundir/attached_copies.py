@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hvdprof.ingest.rundir.attach_sources import Source
 from hvdprof.rundir.attached import AttachedFile, AttachedKind
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import PassRecord
+from hvdprof.rundir.regular_file import shown_name
 
 
 def copies_of(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source, AttachedFile]]:

@@ -35,7 +35,7 @@ from hvdprof.model.tables.timeline_tables import (
     TENSOR_USES,
     TIMELINES,
 )
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 _PIECEWISE = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
 _AT_ONCE = (TIMELINES, PENDING_NEGOTIATIONS)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from hvdprof.errors import UsageError
 from hvdprof.live.flat_figures import figures_of
-from hvdprof.live.sinks.prom_text import CONTENT_TYPE, prom_text
+from hvdprof.live.sinks.prom_file import CONTENT_TYPE, prom_text
 from hvdprof.live.sinks.sink import Sink
 from hvdprof.live.snapshot import Snapshot
 from hvdprof.rundir.written_file import write_whole
@@ -24,7 +24,6 @@ TOKEN_VARIABLE = "HVDPROF_METRICS_TOKEN"
 TOKEN_FILE = "metrics-token"
 _MOST_REQUESTS = 8
 _REQUEST_S = 5.0
-
 
 _Request = socket.socket | tuple[bytes, socket.socket]
 

@@ -1,8 +1,6 @@
 """Annotations of GitHub Actions on standard output, and a page in the summary of the step.
 
 The runner shows ten annotations of a kind and step, and a summary of up to 1 MiB.
-
-Tested in ``tests/report/comparison/test_comparison_formats.py``.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""Limits of one run for CI: a Markdown page, cases of JUnit, annotations of GitHub.
-
-Tested in ``tests/report/ci/test_limit_formats.py``.
-"""
+"""Limits of one run for CI: a Markdown page, cases of JUnit, annotations of GitHub."""
 
 import io
 from collections.abc import Sequence

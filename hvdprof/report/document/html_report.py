@@ -6,7 +6,7 @@ from typing import IO, Any, ClassVar
 from hvdprof.errors import MissingExtraError
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
-from hvdprof.report.screen.attached_pages import has_comparison
+from hvdprof.report.screen.file_tiles import has_comparison
 
 _HEIGHT = 450
 """Pixels of a figure that does not name its height: plotly's own."""

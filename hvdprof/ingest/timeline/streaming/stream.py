@@ -5,20 +5,25 @@ off, and their meaning is found as that of a whole file is. From part to part go
 number of uses of each tensor and the sums in ``FactCounts``. This needs numba.
 """
 
-from collections.abc import Callable
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Generic, Self, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.text_chunks import CHUNK_BYTES, Chunks, Progress
 from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
+from hvdprof.ingest.timeline.horovod_timeline import refuse_unusable
 from hvdprof.ingest.timeline.machine_code import NotCompiledError, has_numba
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.semantics import Semantics, collectives_of, semantics_of
 from hvdprof.ingest.timeline.meaning.uses import tensors_of
-from hvdprof.ingest.timeline.parse import refuse_unusable
 from hvdprof.ingest.timeline.syntax.parsed_timeline import (
     DamageReport,
     Layout,
@@ -34,6 +39,8 @@ from hvdprof.rundir.regular_file import open_regular
 
 ROWS_AT_ONCE = 1 << 16
 """Room for so many rows before a quiescent place is looked for among them."""
+
+_Part = TypeVar("_Part")
 
 
 class NotInPartsError(Exception):
@@ -191,3 +198,64 @@ def _before(raw: RawTimeline, record: int) -> RawTimeline:
 
 def _goes_on(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
     return now[: len(before)] == before
+
+
+class PartSpool(Generic[_Part]):
+    """A temporary file without a name, gone when it is closed; no other process can write to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by __exit__)
+        self._num_parts = 0
+        self._categories: list[pd.CategoricalDtype] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def append(self, part: _Part) -> None:
+        """Keep another part.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        _Pickler(self._file, self._categories).dump(part)
+        self._num_parts += 1
+
+    def parts(self) -> Iterator[_Part]:
+        """The parts, each when it is asked for."""
+        self._file.seek(0)
+        for _ in range(self._num_parts):
+            yield _Unpickler(self._file, self._categories).load()
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves categories in memory: the parts of a file share them."""
+
+    def __init__(self, file: IO[bytes], categories: list[pd.CategoricalDtype]) -> None:
+        super().__init__(file, protocol=5)
+        self._categories = categories
+        self._numbers = {id(one): number for number, one in enumerate(categories)}
+
+    def persistent_id(self, obj: object) -> int | None:
+        if not isinstance(obj, pd.CategoricalDtype):
+            return None
+        if id(obj) not in self._numbers:
+            self._numbers[id(obj)] = len(self._categories)
+            self._categories.append(obj)
+        return self._numbers[id(obj)]
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: IO[bytes], categories: list[pd.CategoricalDtype]) -> None:
+        super().__init__(file)
+        self._categories = categories
+
+    def persistent_load(self, pid: int) -> pd.CategoricalDtype:
+        return self._categories[pid]
