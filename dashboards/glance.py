@@ -10,33 +10,42 @@ import numpy as np
 from hvdprof.figures.run_strip import run_strip
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.file_page import Gravity
 from hvdprof.model.run import RunAnalysis, Verdict
+from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.report.answers.files import files_answer
 from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, tiles, verdict_cell
 from hvdprof.report.screen.verdict_band import verdict_band
 
 MOST_POINTS = 32
 _SMALLEST_LOSS = 0.05
 _CLEAN = "No loss of 5 % or more"
+_NO_VERDICT = "no verdict: open for the facts"
+_TONES = {Gravity.HANG: BAD, Gravity.ERROR: BAD, Gravity.WARNING: CAUTION, Gravity.CLEAN: GOOD}
 
 
 class Glance(NamedTuple):
-    """A run at a glance.
+    """A run or a standalone file at a glance.
 
     ``tone`` is ``bad`` where it stalled or failed, ``caution`` where a loss stands out, ``good``
     where each cause is surely below 5 % of the step; otherwise empty. ``steps`` are times of steps
-    of one launch in order, as shares of the highest.
+    of one launch in order, as shares of the highest. ``verdict`` is None of a file.
     """
 
-    verdict: Verdict
     tone: str
     sentence: str
-    trust: str
-    steps: tuple[float, ...]
+    verdict: Verdict | None = None
+    trust: str = ""
+    steps: tuple[float, ...] = ()
 
 
-def glance(analysis: RunAnalysis) -> Glance:
-    """An analyzed run at a glance."""
+def glance(analysis: RunAnalysis | FilesAnalysis) -> Glance:
+    """An analyzed run at a glance; of files, the verdict that `hvdprof analyze` prints first."""
+    if isinstance(analysis, FilesAnalysis):
+        said = (one.verdict for one in files_answer(analysis).page().sections if one.verdict)
+        gravest = min((file.gravity for file in analysis.files), default=Gravity.NONE)
+        return Glance(_TONES.get(gravest, ""), next(said, _NO_VERDICT))
     verdict, cell = analysis.verdict, verdict_cell(analysis)
     band = verdict_band(analysis, cell)
     strip = None if cell is None else run_strip(analysis, cell)
@@ -51,7 +60,7 @@ def glance(analysis: RunAnalysis) -> Glance:
     elif _is_clean(analysis):
         tone, sentence = GOOD, _CLEAN
     steps = tuple(float(one.max()) for one in bins if len(one))
-    return Glance(verdict, tone, sentence, tiles(analysis, cell)[-1].value, steps)
+    return Glance(tone, sentence, verdict, tiles(analysis, cell)[-1].value, steps)
 
 
 def _is_clean(analysis: RunAnalysis) -> bool:

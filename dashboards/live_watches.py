@@ -22,6 +22,7 @@ class LiveRun:
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     problems: list[str] = field(default_factory=list)
     looked_s: float = 0.0
+    has_ended: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -40,19 +41,22 @@ class LiveWatches:
             UsageError: There is no run of that id.
             UnreadableInputError: It cannot be watched.
         """
-        now_s = time.monotonic()
+        now_s, entry = time.monotonic(), self._runs.entry(run_id)
+        has_ended = entry is not None and not entry.is_open
         with self._lock:
             self._forget(now_s)
             run = self._watched.get(run_id)
-            if run is None:
+            if run is None or (run.has_ended and not has_ended):
                 run = self._watched[run_id] = LiveRun(Watcher(self._runs.path(run_id)))
         with run.lock:
             if now_s - run.looked_s >= _LOOK_S:
                 run.looked_s = now_s
-                look = run.watcher.look()
-                run.snapshot = look.snapshot
-                run.events.extendleft(look.events)
-                run.problems += look.problems
+                if not run.has_ended:
+                    _read_on(run)
+                if has_ended:
+                    # Its marks would be changes of the run, and its silence events.
+                    run.has_ended = True
+                    run.watcher.close()
         return run
 
     def _forget(self, now_s: float) -> None:
@@ -61,3 +65,10 @@ class LiveWatches:
             if run.looked_s and now_s - run.looked_s > _FORGET_S:
                 run.watcher.close()
                 del self._watched[run_id]
+
+
+def _read_on(run: LiveRun) -> None:
+    look = run.watcher.look()
+    run.snapshot = look.snapshot
+    run.events.extendleft(look.events)
+    run.problems += look.problems

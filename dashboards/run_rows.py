@@ -17,6 +17,9 @@ from hvdprof.model.run import RunEntry
 from hvdprof.report.screen.tiles import BAD
 
 _LOG = logging.getLogger(__name__)
+MOST_BYTES = 4_000_000
+"""Standalone files above it are read when they are opened."""
+
 _SPARK_WIDTH, _SPARK_HEIGHT = 96, 20
 
 
@@ -29,7 +32,7 @@ def rows_of(runs: RunStore) -> list[dict[str, object]]:
 def _row(runs: RunStore, run_id: str) -> dict[str, object]:
     try:
         entry, known = runs.entry(run_id), runs.known_glance(run_id)
-        return _texts(run_id, entry, known)
+        return _texts(run_id, entry, known) if entry else _of_file(runs, run_id, known)
     except HvdprofError as error:
         return _texts(run_id, None, None) | {"verdict": error.message, "tone": BAD}
     except Exception as error:
@@ -37,6 +40,26 @@ def _row(runs: RunStore, run_id: str) -> dict[str, object]:
         _LOG.exception("The row of %s could not be made", run_id)
         status = f"not shown: {type(error).__name__}; the log of the dashboard has the traceback"
         return _texts(run_id, None, None) | {"verdict": status, "tone": BAD}
+
+
+def is_small(runs: RunStore, run_id: str) -> bool:
+    """Whether a run directory or a standalone file is read for the list, before it is opened."""
+    path = runs.path(run_id)
+    if runs.entry(run_id) is not None:
+        return True
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(file.stat().st_size for file in files) <= MOST_BYTES
+
+
+def _of_file(runs: RunStore, run_id: str, known: Glance | None) -> dict[str, object]:
+    """The row of standalone files: the verdict on them, once it is known."""
+    if known is not None:
+        said = known.sentence
+    elif runs.was_analyzed(run_id):
+        said = "no verdict: open to see why"
+    else:
+        said = "not analyzed yet" if is_small(runs, run_id) else "open to analyze"
+    return _texts(run_id, None, known) | {"verdict": said, "tone": known.tone if known else ""}
 
 
 def _texts(run_id: str, entry: RunEntry | None, known: Glance | None) -> dict[str, object]:
@@ -52,7 +75,7 @@ def _texts(run_id: str, entry: RunEntry | None, known: Glance | None) -> dict[st
         "verdict": status_of(entry) if entry else "",
         "tone": BAD if entry and entry.has_failed else "",
     }
-    if known is None:
+    if known is None or known.verdict is None:
         if entry and entry.is_done:
             row["verdict"] = "done, not analyzed yet"
         return row
@@ -60,7 +83,10 @@ def _texts(run_id: str, entry: RunEntry | None, known: Glance | None) -> dict[st
     if entry and entry.is_done:
         row |= {"verdict": known.sentence, "tone": known.tone}
     elif entry and not entry.is_open:
-        row |= {"verdict": f"{status_of(entry)}: {known.sentence}", "tone": BAD}
+        # "failed: Failed at np=2" says it twice.
+        is_said = entry.has_failed and verdict.parts.lead
+        sentence = known.sentence if is_said else f"{status_of(entry)}: {known.sentence}"
+        row |= {"verdict": sentence, "tone": BAD}
     if not math.isnan(verdict.efficiency):
         ends = verdict.efficiency, verdict.efficiency_low, verdict.efficiency_high
         bar = [None if math.isnan(end) else min(max(end, 0.0), 1.0) for end in ends]

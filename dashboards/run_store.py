@@ -12,7 +12,6 @@ import pandas as pd
 
 from hvdprof.api import analyze_files, analyze_run, is_run_directory, load_run
 from hvdprof.api.run_entries import (
-    Stamp,
     last_change_ns,
     manifest_stamp,
     newest_first,
@@ -92,7 +91,7 @@ class RunStore:
         self._cached: OrderedDict[str, _CachedRun] = OrderedDict()
         self._reading: dict[str, threading.Lock] = {}
         self._seen: dict[str, tuple[float, object]] = {}
-        self._glances: dict[str, tuple[Stamp | None, Glance | None]] = {}
+        self._glances: dict[str, tuple[tuple[int | str, ...], Glance | None]] = {}
 
     @property
     def ids(self) -> list[str]:
@@ -191,8 +190,12 @@ class RunStore:
 
     def was_analyzed(self, run_id: str) -> bool:
         """Whether a run was analyzed, or could not be, with its manifest as it is."""
-        stamp = manifest_stamp(self.path(run_id))
-        return stamp is not None and stamp == self._glances.get(run_id, (None,))[0]
+        return self._stamp(run_id) == self._glances.get(run_id, (None,))[0]
+
+    def _stamp(self, run_id: str) -> tuple[int | str, ...]:
+        """What changes with a file, with the manifest of a run, or where its writer was killed."""
+        stamp, listed = manifest_stamp(self.path(run_id)), self.entry(run_id)
+        return (*(stamp or ()), listed.status) if listed else (self.changed_ns(run_id),)
 
     def move_to_trash(self, run_id: str) -> Path:
         """Move a run directory into the folder ``.trash`` beside it, and return its new place.
@@ -228,7 +231,7 @@ class RunStore:
             reading = self._reading.setdefault(run_id, threading.Lock())
         # Without the lock, two requests for the same run would read it twice.
         with reading:
-            listed, stamp = self.entry(run_id), manifest_stamp(path)
+            listed, stamp = self.entry(run_id), self._stamp(run_id)
             # No file says that the writer of a run was killed.
             progress = ("", 0) if listed is None else (listed.status, listed.num_ended)
             state = self.changed_ns(run_id), *progress
@@ -237,14 +240,14 @@ class RunStore:
             began_s = time.monotonic()
             is_new = entry is None or entry.state[1:] != progress or began_s >= entry.until_s
             if entry is None or (is_new and entry.state != state):
-                self._glances[run_id] = (stamp, None)
+                # A verdict that stands in the list stays there while it is made again.
+                self._glances[run_id] = (stamp, self.known_glance(run_id))
                 entry = _CachedRun(state, self._read(path))
                 if listed is not None and listed.is_open:
                     # Its files change all the time: without a rest it would only be read.
                     now_s = time.monotonic()
                     entry.until_s = now_s + _REST * (now_s - began_s)
-                if isinstance(entry.looked, RunAnalysis):
-                    self._glances[run_id] = (stamp, glance(entry.looked))
+                self._glances[run_id] = (stamp, glance(entry.looked))
             with self._lock:
                 self._cached[run_id] = entry
                 self._cached.move_to_end(run_id)

@@ -254,5 +254,5 @@ def test_a_dry_run_prints_what_a_run_would_start(tmp_path: Path) -> None:
     assert done.stdout.count("-m hvdprof.bench_models.train --plan") == 4
     assert "\nHOROVOD_TIMELINE=DYNAMIC \\\n" in done.stdout
     assert done.stdout.count("PYTHONFAULTHANDLER") == 1
-    assert "# skipped: mnist np=1 none adasum" in done.stdout
+    assert "# skipped: mnist np=1 Adasum" in done.stdout
     assert list(tmp_path.iterdir()) == []

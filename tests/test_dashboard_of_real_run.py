@@ -3,22 +3,27 @@
 `tests/test_bench_end_to_end.py` proves that `hvdprof bench` records such a run.
 """
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.run_store import RunStore
+from tests.builders import late_script
 from tests.builders.browser import (
     CLOUD_BUTTON,
     SERVERS,
+    WatchedPage,
     serious_violations,
     show,
+    wait_until,
     watched_page,
 )
 from tests.builders.recorded_runs import unpacked
-from tests.builders.running_command import hvdprof
+from tests.builders.running_command import hvdprof, pids_in_step, started, wait_for
 from tests.builders.served_dashboard import served
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
@@ -84,3 +89,49 @@ def test_every_page_shows_what_was_measured(run_folder: Path, width: int, dark: 
             assert page.locator(CLOUD_BUTTON).count() == 0, one.TITLE
             assert page.evaluate(SERVERS) in ([], [""]), one.TITLE
         assert watched.foreign_requests == []
+
+
+OWN = ("--np", "2", "--launcher", "torchrun", "--no-trace", "--no-net")
+VERDICT = """(() => document.querySelector('[col-id=verdict].ag-cell')?.textContent)()"""
+
+
+@pytest.mark.horovod
+@pytest.mark.parametrize(
+    ("victim", "status", "reason"),
+    [
+        ("rank", "failed", "Failed at np=2: rank 1 was ended by SIGKILL"),
+        ("hvdprof", "interrupted", "Failed at np=2: hvdprof was killed."),
+    ],
+)
+def test_what_is_killed_while_it_is_shown_says_so_on_every_page(
+    tmp_path: Path, victim: str, status: str, reason: str
+) -> None:
+    folder = tmp_path / "runs" / "run"
+    script = ("--", "python", str(late_script.__file__), "300")
+    with (
+        started("run", "-q", "-o", str(folder), *OWN, *script) as command,
+        served(RunStore([], watched=[folder.parent])) as address,
+        watched_page(address) as live,
+    ):
+        pids = wait_for(lambda: pids_in_step(folder, 40))
+        browser = live.page.context.browser
+        diagnosis, runs = (WatchedPage(browser.new_page(), address) for _ in range(2))
+        show(diagnosis, f"{address}/?run=run")
+        show(runs, f"{address}/runs")
+        show(live, f"{address}/live?run=run")
+        live.page.get_by_text("This page follows the run.").wait_for()
+        diagnosis.page.get_by_text("Being measured").wait_for()
+        if victim == "rank":
+            os.kill(pids[1], signal.SIGKILL)
+        else:
+            command.send_signal(signal.SIGKILL)
+        for watched, text in ((live, f"has ended: {status}"), (diagnosis, reason), (runs, reason)):
+            watched.page.get_by_text(text).first.wait_for(timeout=30_000)
+        # What the open page looks at is no change of the run, and takes no verdict away.
+        said = wait_until(runs.page, VERDICT)
+        for _ in range(24):
+            runs.page.wait_for_timeout(500)
+            assert runs.page.evaluate(VERDICT) == said
+        assert diagnosis.page.get_by_text("This run has changed").count() == 0
+        for watched in (live, diagnosis, runs):
+            assert watched.complaints == []

@@ -32,6 +32,9 @@ def gloo_built():
 """
 
 
+SPARK = ("pyspark.daemon", "pyspark.worker")
+
+
 def printed(*command: str, path: Path, state: Path) -> list[str]:
     done = subprocess.run(
         [sys.executable, *command],
@@ -69,3 +72,14 @@ def test_horovodrun_asks_once_what_an_extension_was_built_with(tmp_path: Path) -
     assert printed(str(command), path=tmp_path, state=state) == ["True 0"]
     (answer,) = state.iterdir()
     assert json.loads(answer.read_text()) is True
+
+
+def test_the_process_that_spark_forks_has_horovod_for_spark(tmp_path: Path) -> None:
+    for package in ("horovod", "horovod/spark", "pyspark"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
+    text = "import sys\nprint(sys.argv[1], 'horovod.spark' in sys.modules)\n"
+    for module in ("daemon", "worker"):
+        (tmp_path / "pyspark" / f"{module}.py").write_text(text)
+    ran = [printed("-m", name, "x", path=tmp_path, state=tmp_path) for name in SPARK]
+    assert ran == [["x True"], ["x False"]]

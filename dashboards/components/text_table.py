@@ -155,6 +155,7 @@ def text_table(
         dmc.Table(
             [dmc.TableThead(dmc.TableTr(above)), dmc.TableTbody(below)],
             highlightOnHover=True,
+            verticalSpacing=4,
             className="numbers",
             miw=narrowest,
         ),

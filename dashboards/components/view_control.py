@@ -11,6 +11,7 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, LAUNCH_KEY, PASS_KEY, View
 from hvdprof.figures.launch import launch_label, launches_in, opening_launch
 from hvdprof.figures.waterfall_figure import WaterfallCell
+from hvdprof.model.cell_key import ENGINE_TITLES, HOROVOD_ENGINE
 from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import RunAnalysis
 
@@ -44,7 +45,7 @@ def view_select(
     )
 
 
-_PLAIN = "none average"
+_PLAIN = ENGINE_TITLES[HOROVOD_ENGINE]
 _WIDTHS = {"model": 120, "np": 90, "toggles": 130}
 
 
@@ -98,10 +99,10 @@ def cell_selects(cells: Sequence[WaterfallCell], chosen: WaterfallCell) -> dmc.G
 
 
 def _option(key: str, text: str) -> str:
-    """The text of a choice: ranks with their noun; no toggles where all are off."""
-    if key == "np":
-        return "1 rank" if text == "1" else f"{text} ranks"
-    return "no toggles" if text == _PLAIN else text
+    """The text of a choice: ranks with their noun."""
+    if key != "np":
+        return text
+    return "1 rank" if text == "1" else f"{text} ranks"
 
 
 def _place(value: object, *preferred: object) -> int:

@@ -171,11 +171,12 @@ def _scaling_row(analysis: RunAnalysis, cell: WaterfallCell | None) -> FrameRow 
 def found_content(found: FilesAnalysis) -> dmc.Stack:
     """The page of standalone files: tiles, verdict and facts of each, and open questions."""
     said = [file for file in found.files if file.facts or file.verdict or file.unanswered]
-    parts: list[Component] = []
+    joint: list[Component] = []
     for verdict in found.verdicts:
-        parts.append(headline_bar(verdict.sentence, order=1))
-        parts += [dmc.Text(f"Caveat: {verdict.caveat}", size="sm")] if verdict.caveat else []
-    parts += [part for file in said for part in _file(file)]
+        joint.append(headline_bar(verdict.sentence, order=1))
+        joint += [dmc.Text(f"Caveat: {verdict.caveat}", size="sm")] if verdict.caveat else []
+    files = [part for file in said for part in _file(file)]
+    parts = files + joint if found.is_grave else joint + files
     parts += unread_files([file for file in found.files if file not in said])
     return dmc.Stack(parts, gap="md")
 

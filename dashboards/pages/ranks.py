@@ -159,8 +159,7 @@ def _recorded(runs: RunStore, view: View) -> list[Component]:
         *tensor_waits(runs, view, shown.chosen(steady_arrivals(arrivals, of_job)), launch),
     ]
     return [
-        *([select] if select is not None else []),
-        *_answers(runs, shown),
+        *_answers(runs, shown, select),
         _matrix(runs, shown),
         *_chosen_steps(runs, shown),
         *([folded("Details: caused wait, stragglers, tensors", *waits)] if waits else []),
@@ -168,16 +167,17 @@ def _recorded(runs: RunStore, view: View) -> list[Component]:
     ]
 
 
-def _answers(runs: RunStore, shown: _Shown) -> list[Component]:
-    """What the launch says as a whole: who costs most, and what a step consists of."""
+def _answers(runs: RunStore, shown: _Shown, select: dmc.Group | None) -> list[Component]:
+    """What the launch says as a whole: who costs most; its choice, and what a step consists of."""
     caused_wait, late, parts = (
         rows_of_launch(runs.table(shown.run_id, table.name), shown.launch)
         for table in (CAUSED_WAIT, STRAGGLERS, BREAKDOWN)
     )
     answers = waiting_answer(caused_wait, late), parts_answer(parts, shown.every.mean_ns)
     sentences = [sentence for sentence in answers if sentence]
-    beside: list[Component] = [dmc.Text(one, size="sm") for one in sentences[1:]]
-    return [*(headline_bar(one) for one in sentences[:1]), *beside]
+    chosen = [] if select is None else select.children
+    beside = [*chosen, *(dmc.Text(one, size="sm") for one in sentences[1:])]
+    return [*(headline_bar(one) for one in sentences[:1]), dmc.Group(beside)]
 
 
 def _matrix(runs: RunStore, shown: _Shown) -> dmc.Paper:

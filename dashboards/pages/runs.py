@@ -16,7 +16,7 @@ from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.dashboards.pages import never_empty
-from hvdprof.dashboards.run_rows import rows_of
+from hvdprof.dashboards.run_rows import is_small, rows_of
 from hvdprof.dashboards.run_store import MOST_LISTED, OLDER, RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
@@ -263,7 +263,9 @@ def _analyze_next(runs: RunStore) -> None:
     for run_id in runs.ids[:MOST_READ]:
         try:
             entry = runs.entry(run_id)
-            if entry is None or entry.problem or runs.was_analyzed(run_id):
+            if (entry and entry.problem) or runs.was_analyzed(run_id):
+                continue
+            if not is_small(runs, run_id):
                 continue
             runs.finished(run_id)
         except HvdprofError:

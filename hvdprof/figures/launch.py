@@ -94,7 +94,7 @@ def opening_launch(
 
 
 def launch_label(segments: pd.DataFrame, launch: LaunchKey) -> str:
-    """Label of a launch, ``resnet18 np=2, fp16 average (05-np2-throughput-r2)``."""
+    """Label of a launch, ``resnet18 np=2, fp16 (05-np2-throughput-r2)``."""
     own = rows_of_launch(segments, launch)
     if own.empty:
         return " ".join(part for part in launch if part)

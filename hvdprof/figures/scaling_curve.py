@@ -21,7 +21,14 @@ from hvdprof.figures.style.palette import (
     translucent,
 )
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.model.cell_key import TORCH_ENGINE, setting_name, setting_of_row, with_engine
+from hvdprof.model.cell_key import (
+    ENGINE_TITLES,
+    HOROVOD_ENGINE,
+    TORCH_ENGINE,
+    setting_name,
+    setting_of_row,
+    with_engine,
+)
 from hvdprof.model.limits import is_wide
 
 _BAND_OPACITY = 0.12
@@ -44,7 +51,7 @@ _BESIDE_POINT, _CHARACTER_WIDTH = 9, 7
 _NARROW_PLOT, _MOST_ROOM = 320, 0.5
 """Pixels between the ends of the axis of a narrow figure; share of it that labels take at most."""
 
-_NO_TOGGLE = " none average"
+_NO_TOGGLE = f" {ENGINE_TITLES[HOROVOD_ENGINE]}"
 _INK = "#5c5c5c"
 _IDEAL_TOP = 1.17
 

@@ -80,7 +80,7 @@ def lateness_map(
             hovertemplate=f"rank %{{y}}, {where}: %{{z:.3~g}} ms<extra></extra>",
         )
     )
-    figure.update_layout(height=max(260, min(160 + 26 * len(rank_starts), 620)))
+    figure.update_layout(height=max(260, min(160 + 26 * len(rank_starts), 360)))
     figure.update_xaxes(title_text=_title("step", len(steps), len(step_starts)), showgrid=False)
     figure.update_yaxes(
         title_text=_title("rank", len(ranks), len(rank_starts)),
@@ -143,7 +143,7 @@ def _step_times_above(figure: go.Figure, job_steps: pd.DataFrame, ranks: Int64s)
             "title": {"text": "step, ms"},
             "nticks": 3,
         },
-        height=max(300, min(220 + 26 * len(ranks), 620)),
+        height=max(300, min(220 + 26 * len(ranks), 360)),
     )
 
 

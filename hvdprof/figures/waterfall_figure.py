@@ -42,7 +42,7 @@ class WaterfallCell:
 
     @property
     def toggles(self) -> str:
-        """Engine, compression and reduction in one text, ``none average``."""
+        """Engine and toggles in one text, as ``setting_name`` writes them."""
         return setting_name(self.engine, self.compression, self.reduction)
 
 

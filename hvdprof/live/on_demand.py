@@ -8,6 +8,7 @@ recordings, so that a watcher that is started again finds what another one has a
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -83,7 +84,10 @@ class OnDemand:
     def close(self) -> None:
         """Remove the mark by which the ranks know that they are watched."""
         with contextlib.suppress(OSError):
+            about = self._folder.stat()
             watched_mark(self._folder).unlink()
+            # A page that shows the run takes a later time for a change of it.
+            os.utime(self._folder, ns=(about.st_atime_ns, about.st_mtime_ns))
 
     def expect(self, event: Event, now_s: float) -> None:
         """Wait for what the rank of an event answers, also where another watcher has asked it."""

@@ -148,24 +148,41 @@ def keeps_batches(scaling: pd.DataFrame, model: str) -> bool:
     return len(batches.drop_duplicates()) <= 1
 
 
-def setting_name(engine: str, compression: str, reduction: str) -> str:
-    """Engine and toggles of a cell in words, such as ``none average`` or ``DDP fp16 average``.
+def toggles_name(compression: str, reduction: str) -> str:
+    """The toggles that are on, such as ``fp16 Adasum``; "" without any.
 
-    Horovod is the default and not named; plain torch has no toggles. Toggles that no file says are
-    ``toggles unknown``.
+    Toggles that no file says are ``toggles unknown``.
     """
-    title = ENGINE_TITLES[engine]
-    if engine == TORCH_ENGINE:
-        return title
-    toggles = f"{compression} {reduction}"
     if (compression, reduction) == (UNKNOWN, UNKNOWN):
-        toggles = f"toggles {UNKNOWN}"
+        return f"toggles {UNKNOWN}"
+    on = ["" if compression in NO_COMPRESSION else compression]
+    on.append("" if reduction in NO_ADASUM else reduction.capitalize())
+    return " ".join(filter(None, on))
+
+
+def setting_name(engine: str, compression: str, reduction: str) -> str:
+    """What a cell has else than Horovod without toggles: ``fp16``, ``DDP``, ``DDP fp16``.
+
+    A cell with nothing else is ``Horovod``; plain torch has no toggles.
+    """
+    title, toggles = ENGINE_TITLES[engine], toggles_name(compression, reduction)
+    if engine == TORCH_ENGINE or not toggles:
+        return title
     return toggles if engine == HOROVOD_ENGINE else f"{title} {toggles}"
 
 
 def setting_of_row(row: CellRow) -> str:
-    """``setting_name`` of a row of a table of cells: a series or a mapping."""
+    """``setting_name`` of a row of a table of cells, or of SEGMENTS: a series or a mapping."""
     return setting_name(str(row["engine"]), str(row["compression"]), str(row["reduction"]))
+
+
+def toggles_beside(row: CellRow) -> str:
+    """What ``place_name`` of a row leaves out: its toggles or ``plain torch``, "" without any."""
+    if row["engine"] == TORCH_ENGINE:
+        return ENGINE_TITLES[TORCH_ENGINE]
+    return (
+        "" if has_no_toggles(row) else toggles_name(str(row["compression"]), str(row["reduction"]))
+    )
 
 
 def place_name(model: object, np_: int, engine: str) -> str:
@@ -181,7 +198,5 @@ def short_name(model: object, np_: int, engine: str) -> str:
 
 def cell_label(row: CellRow) -> str:
     """Name of a cell: ``resnet18 on 2 ranks``, with its toggles or plain torch where it has."""
-    engine = str(row["engine"])
-    place = place_name(row["model"], int(str(row["np"])), engine)
-    is_named = engine == TORCH_ENGINE or not has_no_toggles(row)
-    return f"{place}, {setting_of_row(row)}" if is_named else place
+    place = place_name(row["model"], int(str(row["np"])), str(row["engine"]))
+    return ", ".join(filter(None, (place, toggles_beside(row))))

@@ -4,12 +4,12 @@ Tested in ``tests/analyze/steps/test_launches.py``.
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.model.schema import as_text
 from hvdprof.rundir.manifest import Mode as Mode
 from hvdprof.rundir.manifest import Status
 
@@ -23,7 +23,7 @@ LaunchKey = tuple[str, str]
 def finished_launches(segments: pd.DataFrame) -> list[LaunchKey]:
     """The segments that ran to their end, or far enough to have a result."""
     done = segments.loc[is_finished(segments), LAUNCH]
-    return list(done.astype(str).itertuples(index=False, name=None))
+    return list(as_text(done, LAUNCH).itertuples(index=False, name=None))
 
 
 def is_finished(segments: pd.DataFrame) -> NDArray[np.bool_]:
@@ -34,6 +34,13 @@ def is_finished(segments: pd.DataFrame) -> NDArray[np.bool_]:
 
 def rows_by_launch(table: pd.DataFrame) -> Iterator[tuple[LaunchKey, NDArray[np.intp]]]:
     """The positions of the rows of each launch in a table with the columns of ``LAUNCH``."""
-    for key, rows in table.groupby(LAUNCH, observed=True, sort=False).indices.items():
-        pass_id, segment = cast(LaunchKey, key)
-        yield (str(pass_id), str(segment)), np.asarray(rows, dtype=np.intp)
+    passes, segments = (pd.Categorical(table[name]) for name in LAUNCH)
+    codes = passes.codes.astype(np.int64) * len(segments.categories) + segments.codes
+    is_named = (passes.codes >= 0) & (segments.codes >= 0)
+    rows = np.flatnonzero(is_named)
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    borders = np.flatnonzero(np.diff(codes[rows])) + 1
+    launches = [own for own in np.split(rows, borders) if len(own)]
+    for own in sorted(launches, key=lambda own: int(own[0])):
+        pass_id, segment = passes[own[0]], segments[own[0]]
+        yield (str(pass_id), str(segment)), own

@@ -1,6 +1,6 @@
 """How a table is declared: columns with dtype, unit and a sentence; frames checked against it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -77,6 +77,24 @@ class Table:
         """The table without rows."""
         # Without rows there are no values to share.
         return _without_rows(self).copy(deep=False)
+
+
+def as_text(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
+    """A table with some of its columns of names as text, as ``DataFrame.astype`` makes it."""
+    changed = table.copy(deep=False)
+    for name in names:
+        changed[name] = text_of(table[name])
+    return changed
+
+
+def text_of(names: pd.Series) -> pd.Series:
+    """A column of names as text."""
+    values = names.array
+    if not isinstance(values, pd.Categorical):
+        return names.astype(str)
+    # Categorical.astype makes an object of each row, which takes ten times as long.
+    text = values.categories.astype(str).array.take(values.codes, allow_fill=True)
+    return pd.Series(text, index=names.index, name=names.name)
 
 
 def _converted(values: pd.Series, dtype: str) -> ExtensionArray:

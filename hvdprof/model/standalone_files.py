@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from hvdprof.model.file_page import FilePage, FileVerdict
+from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.run import Run
 from hvdprof.model.table_catalogue import DerivedTables, TableAttribute, declared_table
 from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
@@ -25,6 +25,11 @@ class FilesAnalysis(DerivedTables):
     throughput_scaling: pd.DataFrame = field(default_factory=THROUGHPUT_SCALING.empty)
     derived: dict[str, pd.DataFrame] = field(default_factory=dict)
     verdicts: tuple[FileVerdict, ...] = ()
+
+    @property
+    def is_grave(self) -> bool:
+        """Whether a file shows a hang or an error: it comes before what all files say together."""
+        return any(page.gravity <= Gravity.ERROR for page in self.files)
 
     @property
     def row_counts(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ import functools
 import os
 import shutil
 import subprocess
+import zlib
 
 from tests.builders.places import ROOT
 
@@ -26,13 +27,15 @@ int sched_yield(void) {
 def patient_library() -> str:
     """The path of the library for ``LD_PRELOAD``; empty where there is no C compiler.
 
-    It is made once a process, below ``build``, and stays: a process that starts after the tests
-    would complain of a library that is gone.
+    It is made once, below ``build``, and stays: a process that starts after the tests would
+    complain of a library that is gone, and one that is made anew is another one to hvdprof.
     """
     compiler = shutil.which("cc")
     if compiler is None:
         return ""
-    library = ROOT / "build" / "patient_ranks.so"
+    library = ROOT / "build" / f"patient_ranks_{zlib.crc32(SOURCE.encode()):08x}.so"
+    if library.exists():
+        return str(library)
     library.parent.mkdir(exist_ok=True)
     # Another worker may load it now.
     new = library.with_suffix(f".{os.getpid()}.so")

@@ -16,6 +16,8 @@ from hvdprof.errors import HvdprofError
 from hvdprof.launch.functions import function_job
 from tests.builders.user_function import train
 
+LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 @contextmanager
 def spark() -> Iterator[None]:
@@ -24,6 +26,8 @@ def spark() -> Iterator[None]:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    # A session of half a minute: what the second compiler makes fast is never run often enough.
+    builder = builder.config("spark.driver.extraJavaOptions", LIGHT_JAVA)
     for name in ("spark.driver.bindAddress", "spark.driver.host"):
         builder = builder.config(name, "127.0.0.1")
     session = builder.getOrCreate()

@@ -3,13 +3,14 @@
 Imported once by the process that ``running_command`` forks its commands from.
 """
 
-import sys
+import contextlib
 
 from hvdprof.api import analyze_run, load_run, write_report
 from hvdprof.cli.main import main
+from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.run.bench_run import read_for_resuming
 from hvdprof.launch.run.script_run import prepare_script
-from hvdprof.machine.install.horovod_features import ask_horovod
+from hvdprof.machine.install.horovod_features import require_horovod
 from hvdprof.report import terminal
 
 IMPORTED = (
@@ -22,5 +23,6 @@ IMPORTED = (
     write_report,
 )
 
-# Its answer is cached: a child process imports torch and Horovod for it.
-ask_horovod(sys.executable)
+# The answer is cached: a child process imports torch and Horovod for it.
+with contextlib.suppress(EnvironmentNotReadyError):
+    require_horovod()

@@ -33,7 +33,7 @@ def compared(text, row="configuration"):
 
 def test_a_cell_is_compared_with_its_toggle(tmp_path):
     text = page_text(compare, measured_run(tmp_path / "run"))
-    assert compared(text) == ("mnist np=2, none average", "mnist np=2, fp16 average")
+    assert compared(text) == ("mnist np=2, Horovod", "mnist np=2, fp16")
     for heading in ("Side by side", "The same in numbers", "Speedup of fp16, Adasum and DDP"):
         assert f'"{heading}"' in text
     assert "training loss, mean over ranks" in text
@@ -42,11 +42,11 @@ def test_a_cell_is_compared_with_its_toggle(tmp_path):
 
 def test_horovod_is_compared_with_ddp_where_both_were_measured(tmp_path):
     text = page_text(compare, write_run(tmp_path / "run", both_engines()))
-    assert compared(text) == ("mnist np=2, none average", "mnist np=2, DDP none average")
+    assert compared(text) == ("mnist np=2, Horovod", "mnist np=2, DDP")
     assert "mnist np=2, DDP for Horovod" in text
     assert "of the throughput of Horovod" in text
     # A curve of losses needs losses, which this run has not; both engines stand in the lists.
-    assert text.count("mnist np=1, DDP none average") >= 2
+    assert text.count("mnist np=1, DDP") >= 2
 
 
 def test_cells_are_taken_from_the_address(tmp_path):
@@ -54,7 +54,7 @@ def test_cells_are_taken_from_the_address(tmp_path):
     text = page_text(
         compare, run, one="mnist|1|horovod|none|average", other="mnist|2|horovod|none|average"
     )
-    assert compared(text) == ("mnist np=1, none average", "mnist np=2, none average")
+    assert compared(text) == ("mnist np=1, Horovod", "mnist np=2, Horovod")
 
 
 def test_two_runs_are_compared_by_the_same_cell(tmp_path):
@@ -62,7 +62,7 @@ def test_two_runs_are_compared_by_the_same_cell(tmp_path):
     view = View(compare.PATH, {"run": "one", "with": "two"})
     shown = compare.layout(RunStore(paths), view)
     text = json.dumps(shown, cls=PlotlyJSONEncoder)
-    assert compared(text) == ("mnist np=2, none average",) * 2
+    assert compared(text) == ("mnist np=2, Horovod",) * 2
     assert compared(text, "run") == ("one", "two")
     # The same run twice: no cause differs significant.
     assert '"children": "yes"' not in text
@@ -102,7 +102,7 @@ def test_every_configuration_of_both_runs_is_in_one_table(tmp_path):
     table = table[: table.index("Speedup of fp16")]
     for run in ("one", "two"):
         assert table.count(f'"children": "{run}"') == 3
-    assert table.count("mnist np=2, fp16 average") == 2
+    assert table.count("mnist np=2, fp16") == 2
     two_cells = [one for one in both_engines() if one.segments[0].engine == "ddp"]
     alone = page_text(compare, write_run(tmp_path / "ddp", two_cells))
     assert "Every configuration" not in alone
@@ -128,7 +128,7 @@ def test_the_name_of_a_script_may_hold_any_sign(tmp_path):
     assert "No other run of a|2|<b>.py at np=2 is here." in text
     cell = "a|2|<b>.py|2|horovod|none|average"
     assert compared(page_text(compare, run, one=cell, other=cell))[0] == (
-        "a|2|<b>.py np=2, none average"
+        "a|2|<b>.py np=2, Horovod"
     )
 
 
@@ -152,7 +152,7 @@ def test_the_answer_is_above_the_choices(tmp_path):
     paths = [measured_run(tmp_path / "one")]
     paths += [write_run(tmp_path / name, sweep({1: 10.0, 2: 12.0})) for name in ("two", "three")]
     for run, other, answer in (
-        ("one", None, "mnist np=2, fp16 average: "),
+        ("one", None, "mnist np=2, fp16: "),
         ("two", "three", "EQUAL: "),
     ):
         view = View(compare.PATH, {"run": run}).changed(**{"with": other})

@@ -122,9 +122,9 @@ def test_findings_are_one_line_each_and_only_the_command_is_copied(tmp_path):
 @pytest.mark.slow
 def test_the_waterfall_is_that_of_the_chosen_ranks(tmp_path):
     run = measured_run(tmp_path / "run")
-    assert "mnist<br>2 ranks<br>none average" in page_text(diagnosis, run)
-    assert "mnist<br>1 rank<br>none average" in page_text(diagnosis, run, np=1)
-    assert "mnist<br>2 ranks<br>fp16 average" in page_text(diagnosis, run, toggles="fp16 average")
+    assert "mnist<br>2 ranks<br>Horovod" in page_text(diagnosis, run)
+    assert "mnist<br>1 rank<br>Horovod" in page_text(diagnosis, run, np=1)
+    assert "mnist<br>2 ranks<br>fp16" in page_text(diagnosis, run, toggles="fp16")
 
 
 @pytest.mark.heavy

@@ -116,6 +116,26 @@ def test_an_open_page_says_that_its_run_has_ended(tmp_path):
     assert '"href": "/?run=run"' in text
 
 
+def test_a_run_that_has_ended_is_left_as_it_is_until_it_is_resumed(tmp_path, monkeypatch):
+    monkeypatch.setattr("hvdprof.dashboards.live_watches._LOOK_S", 0.0)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    watches = LiveWatches(RunStore([folder], check_every_s=0))
+    with exclusive_run(folder) as writer:
+        write_run(folder, [PassSpec(status="running")], status="running", writer=writer)
+        (recorder,) = folder.glob("passes/*/recorder")
+        followed = watches.look("run")
+        assert watched_mark(recorder).exists()
+    before_ns = recorder.stat().st_mtime_ns
+    assert watches.look("run") is followed
+    assert not watched_mark(recorder).exists()
+    assert recorder.stat().st_mtime_ns == before_ns
+    monkeypatch.setattr(followed.watcher, "look", lambda: pytest.fail("looked again"))
+    assert watches.look("run") is followed
+    with exclusive_run(folder):
+        assert watches.look("run") is not followed
+
+
 @pytest.mark.browser
 def test_a_look_that_takes_long_is_shown_and_left(tmp_path, monkeypatch):
     def look(self, run_id):

@@ -152,6 +152,19 @@ def test_steps_are_chosen_by_a_drag_and_by_keys_alone(tmp_path):
         assert watched.complaints == []
 
 
+@pytest.mark.browser
+def test_two_sheets_hold_the_page_of_many_ranks_and_of_several_launches(tmp_path):
+    paths = [write_run(tmp_path / f"np{n}", with_a_straggler(n, rank=5)) for n in (16, 64)]
+    runs = RunStore([measured_run(tmp_path / "launches"), *paths])
+    with served(runs) as address, watched_page(address, width=1440) as watched:
+        for name in ("launches", "np16", "np64"):
+            show(watched, f"{address}/ranks?run={name}")
+            watched.page.get_by_role("textbox", name="Launch").wait_for()
+            watched.page.locator(".step-distribution .main-svg").first.wait_for()
+            assert watched.page.evaluate("document.documentElement.scrollHeight") <= 1_600, name
+        assert watched.complaints == []
+
+
 def drag(page, begin, end):
     """Drag over the matrix, from one share of its width to another."""
     box = page.locator(".lateness .nsewdrag").first.bounding_box()

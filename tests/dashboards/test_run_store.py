@@ -235,8 +235,11 @@ def test_a_killed_run_is_read_again_and_can_be_deleted(tmp_path):
         write_run(folder, [PassSpec(status="running")], status="running", writer=writer)
         assert runs.analysis("run").run.manifest.status == "running"
         assert rows_of(runs)[0]["verdict"] == "running: 0 of 1 passes"
+        assert runs.was_analyzed("run")
         with pytest.raises(UsageError, match="being measured"):
             runs.move_to_trash("run")
+    # What was seen of it while it ran is not its verdict.
+    assert not runs.was_analyzed("run")
     assert runs.analysis("run").run.manifest.status == "interrupted"
     assert rows_of(runs)[0]["verdict"].startswith("interrupted: 0 of 1 passes")
     assert runs.move_to_trash("run").exists()

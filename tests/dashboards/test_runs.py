@@ -2,21 +2,23 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hvdprof.dashboards import pages, run_store
+from hvdprof.dashboards import pages, run_rows, run_store
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.glance import MOST_POINTS
 from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.pages.runs import layout
 from hvdprof.dashboards.run_rows import age_text, rows_of
-from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.dashboards.shell import RUNS_PATH, start_page
 from hvdprof.dashboards.trash import TRASH
 from hvdprof.dashboards.view import View
 from hvdprof.errors import UsageError
+from hvdprof.report.answers.files import files_answer
 from tests.builders.analysis import sweep, with_a_straggler
 from tests.builders.recorded_runs import unpacked
 from tests.builders.run_directory import PassSpec, write_run
-from tests.builders.served_dashboard import empty_run, shown_text, standalone_timeline
+from tests.builders.served_dashboard import empty_run, nccl_file, shown_text, standalone_timeline
+from tests.builders.written import written
 
 
 @pytest.mark.heavy
@@ -85,6 +87,32 @@ def test_progress_files_and_damaged_runs_are_rows(tmp_path):
     assert "manifest.json" in rows["bad"]["verdict"]
     assert rows["bad"]["tone"] == "bad"
     assert rows["timeline.json"]["what"] == "standalone file"
+
+
+@pytest.mark.heavy
+def test_a_small_standalone_file_has_the_verdict_that_analyze_prints(tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("nothing that is known\n")
+    paths = [standalone_timeline(tmp_path), nccl_file(tmp_path), tmp_path / "notes.txt"]
+    runs = RunStore(paths)
+    assert {row["verdict"] for row in rows_of(runs)} == {"not analyzed yet"}
+    for _ in paths:
+        pages.runs._analyze_next(runs)
+    rows = {row["name"]: row for row in rows_of(runs)}
+    for path in paths[:2]:
+        said = rows[path.name]["verdict"]
+        assert len(said) > 40
+        assert written(files_answer(read_and_analyze(path)), "terminal", width=1_000).startswith(
+            said
+        )
+    assert (rows["timeline.json"]["tone"], rows["nccl.log"]["tone"]) == ("", "good")
+    assert rows["notes.txt"]["verdict"] == "no verdict: open to see why"
+    # A large one waits for its reader.
+    monkeypatch.setattr(run_rows, "MOST_BYTES", 10)
+    large = RunStore(paths[:1])
+    pages.runs._analyze_next(large)
+    assert rows_of(large)[0]["verdict"] == "open to analyze"
+    large.finished("timeline.json")
+    assert rows_of(large)[0]["verdict"] == rows["timeline.json"]["verdict"]
 
 
 def test_the_page_says_how_many_older_runs_it_leaves_out(tmp_path, monkeypatch):

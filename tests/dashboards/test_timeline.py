@@ -269,9 +269,9 @@ def test_the_timeline_asks_with_the_token(run_folder):
     [
         ({}, "p1"),
         ({"np": "2"}, "p2"),
-        ({"np": "2", "toggles": "fp16 average"}, "p3"),
+        ({"np": "2", "toggles": "fp16"}, "p3"),
         ({"model": "mnist"}, "p4"),
-        ({"model": "mnist", "np": "4", "toggles": "fp16 average"}, "p4"),
+        ({"model": "mnist", "np": "4", "toggles": "fp16"}, "p4"),
         ({"pass": "p3", "np": "4"}, "p3"),
         ({"launch": "p3|a segment", "np": "4"}, "p3"),
         ({"model": "../etc", "np": "99"}, "p1"),

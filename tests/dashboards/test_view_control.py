@@ -21,10 +21,10 @@ CELLS = [
     [
         ({}, CELLS[1]),
         ({"np": "2"}, CELLS[0]),
-        ({"toggles": "fp16 average"}, CELLS[2]),
-        ({"toggles": "fp16 average", "np": "2"}, CELLS[0]),
+        ({"toggles": "fp16"}, CELLS[2]),
+        ({"toggles": "fp16", "np": "2"}, CELLS[0]),
         ({"model": "resnet18", "np": "4"}, CELLS[3]),
-        ({"model": "resnet18", "toggles": "DDP none average"}, CELLS[4]),
+        ({"model": "resnet18", "toggles": "DDP"}, CELLS[4]),
         ({"model": "../etc", "np": "99"}, CELLS[1]),
     ],
 )

@@ -57,10 +57,10 @@ def test_else_with_the_most_ranks_without_toggle_and_without_timeline():
 @pytest.mark.parametrize(
     ("model", "num_ranks", "setting", "expected"),
     [
-        ("resnet18", 4, "fp16 average", "02"),
-        ("resnet18", 4, "none adasum", "04"),
-        ("resnet18", 1, "fp16 average", "01"),
-        ("resnet18", 99, "fp16 average", "02"),
+        ("resnet18", 4, "fp16", "02"),
+        ("resnet18", 4, "Adasum", "04"),
+        ("resnet18", 1, "fp16", "01"),
+        ("resnet18", 99, "fp16", "02"),
         ("vgg16", 1, "", "01"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_cell_is_all_its_launches_in_the_same_mode():
 
 def test_a_label_names_model_ranks_and_toggles():
     label = launch_label(SEGMENTS_OF_SWEEP, ("02", "resnet18-none-average"))
-    assert label == "resnet18 np=4, fp16 average (02)"
+    assert label == "resnet18 np=4, fp16 (02)"
 
 
 def test_a_launch_that_failed_is_shown_where_the_cell_has_no_other():

@@ -21,19 +21,19 @@ def test_one_line_a_configuration_and_the_ideal():
     _, lines = drawn(two_toggles())
     assert list(lines) == [
         "ideal",
-        "resnet18 none average",
-        "resnet18 fp16 average",
-        "resnet18 none adasum",
+        "resnet18 Horovod",
+        "resnet18 fp16",
+        "resnet18 Adasum",
         "oversubscribed",
     ]
-    plain = lines["resnet18 none average"]
+    plain = lines["resnet18 Horovod"]
     assert list(plain.x) == [1, 2]
     assert list(plain.y) == [0.982, 0.842]
 
 
 def test_intervals_reach_from_low_to_high():
     _, lines = drawn([cell(efficiency=0.574, efficiency_low=0.524, efficiency_high=0.608)])
-    bars = lines["resnet18 none average"].error_y
+    bars = lines["resnet18 Horovod"].error_y
     assert [round(value, 6) for value in bars.arrayminus] == [0.05]
     assert [round(value, 6) for value in bars.array] == [0.034]
 
@@ -53,7 +53,7 @@ def test_bands_that_overlap_are_not_filled():
     apart = cell(engine="ddp", efficiency=0.5, efficiency_low=0.45, efficiency_high=0.55)
     figure, _ = drawn([*near, apart])
     bands = [trace for trace in figure.data if trace.fill == "toself"]
-    assert [trace.name for trace in bands] == ["resnet18 DDP none average"]
+    assert [trace.name for trace in bands] == ["resnet18 DDP"]
 
 
 @pytest.mark.heavy
@@ -83,7 +83,7 @@ def test_the_axis_has_room_for_the_name_behind_the_last_point():
 def test_oversubscribed_points_are_hollow_and_off_the_line():
     figure, _ = drawn(two_toggles())
     hollow = [trace for trace in figure.data if trace.marker.symbol == "circle-open"]
-    assert [list(trace.x) for trace in hollow if trace.name == "resnet18 none average"] == [[4]]
+    assert [list(trace.x) for trace in hollow if trace.name == "resnet18 Horovod"] == [[4]]
     assert all(trace.mode == "markers" for trace in hollow)
     assert "excluded from scaling statements" in hollow[0].hovertext[0]
 
@@ -109,8 +109,8 @@ def test_axes_have_names_and_ticks_at_the_measured_sizes():
 
 def test_hover_says_the_numbers_with_their_units():
     _, lines = drawn([cell()])
-    assert lines["resnet18 none average"].hovertext[0] == (
-        "<b>resnet18, np=2</b> none average<br>efficiency 84.2 ± 2.3 % against torch np=1<br>"
+    assert lines["resnet18 Horovod"].hovertext[0] == (
+        "<b>resnet18, np=2</b> Horovod<br>efficiency 84.2 ± 2.3 % against torch np=1<br>"
         "1,031 samples/s<br>blocked for 11.3 % of the step"
     )
 
@@ -136,18 +136,18 @@ def test_a_model_of_one_size_is_left_out_beside_one_of_several():
     base = cell(np=2, efficiency=1.0, baseline="horovod np=2")
     scaled = cell(np=12, efficiency=0.9, baseline="horovod np=2")
     _, lines = drawn([alone, base, scaled])
-    assert list(lines) == ["ideal", "resnet18 none average"]
-    assert list(lines["resnet18 none average"].x) == [2, 12]
+    assert list(lines) == ["ideal", "resnet18 Horovod"]
+    assert list(lines["resnet18 Horovod"].x) == [2, 12]
 
 
 def test_one_rank_against_plain_torch_is_a_point():
     _, lines = drawn([cell(np=1, efficiency=0.98, baseline="torch np=1")])
-    assert list(lines["resnet18 none average"].y) == [0.98]
+    assert list(lines["resnet18 Horovod"].y) == [0.98]
 
 
 def test_a_cell_without_interval_is_a_point_without_bar():
     _, lines = drawn([cell(efficiency_low=NAN, efficiency_high=NAN)])
-    assert list(lines["resnet18 none average"].error_y.array) == [0.0]
+    assert list(lines["resnet18 Horovod"].error_y.array) == [0.0]
 
 
 @pytest.mark.heavy
@@ -167,7 +167,7 @@ def test_no_two_lines_differ_by_their_colour_alone():
 
 def test_a_name_is_never_html():
     figure, lines = drawn([cell(model="<b>a</b>&b.py")])
-    assert list(lines)[1] == "&lt;b&gt;a&lt;/b&gt;&amp;b.py none average"
+    assert list(lines)[1] == "&lt;b&gt;a&lt;/b&gt;&amp;b.py Horovod"
     assert "<b>a</b>" not in str(figure)
 
 
@@ -191,7 +191,7 @@ def test_points_with_a_wide_interval_are_grey_and_named_once():
         cell(np=4, efficiency=0.8, efficiency_low=0.78, efficiency_high=0.82),
     ]
     _, lines = drawn(rows)
-    assert list(lines["resnet18 none average"].marker.color) == [NEUTRAL_COLOUR, LINE_COLOURS[0]]
+    assert list(lines["resnet18 Horovod"].marker.color) == [NEUTRAL_COLOUR, LINE_COLOURS[0]]
     assert "95 % CI wider than ±10 % of the value" in lines
     _, narrow = drawn(rows[1:])
     assert "95 % CI wider than ±10 % of the value" not in narrow

@@ -27,8 +27,8 @@ def test_a_bar_a_cell_and_a_colour_a_part():
     blocked = by_colour[PART_COLOURS["blocked"]]
     assert blocked.name == "blocked"
     assert list(blocked.y) == [
-        "resnet18 np=2<br>none average",
-        "resnet18 np=2<br>none adasum",
+        "resnet18 np=2<br>Horovod",
+        "resnet18 np=2<br>Adasum",
     ]
     assert list(blocked.x) == pytest.approx([3.5 / 31.0, 18.6 / 45.6])
     assert set(by_colour) == {PART_COLOURS[part] for part in PARTS}
@@ -46,7 +46,7 @@ def test_the_parts_of_a_bar_sum_to_its_loss():
 def test_an_oversubscribed_cell_is_pale_and_named():
     figure = drawn(loss_rows(cell(np=4), blocked=9.0), [cell(np=4, oversubscribed=True)])
     blocked = next(bar for bar in figure.data if bar.name == "blocked")
-    assert blocked.y[0] == "resnet18 np=4<br>none average<br><i>oversubscribed</i>"
+    assert blocked.y[0] == "resnet18 np=4<br>Horovod<br><i>oversubscribed</i>"
     assert blocked.marker.opacity == (0.4,)
 
 

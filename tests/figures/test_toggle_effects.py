@@ -78,7 +78,7 @@ def test_a_line_a_launch_a_colour_a_configuration_over_samples_of_all_ranks():
     assert list(plain.y) == pytest.approx([9.5, 8.5, 7.5, 6.5])
     assert plain.line.color == again.line.color != fp16.line.color
     assert (plain.showlegend, again.showlegend) == (True, False)
-    assert (plain.name, fp16.name) == ("none average", "fp16 average")
+    assert (plain.name, fp16.name) == ("Horovod", "fp16")
 
 
 def test_other_cells_are_left_out_and_nothing_is_said_to_be_nothing():

@@ -97,7 +97,7 @@ def test_any_cell_of_the_table_can_be_asked_for(tmp_path):
     assert {cell.np for cell in waterfall_cells(analysis)} >= {2, 4}
     figure = waterfall_figure(analysis, WaterfallCell("mnist", 2))
     assert figure.data[-1].x[0] == pytest.approx(12.5, rel=0.01)
-    assert figure.data[-1].y == ("mnist<br>2 ranks<br>none average",)
+    assert figure.data[-1].y == ("mnist<br>2 ranks<br>Horovod",)
     nothing = waterfall_figure(analysis, WaterfallCell("mnist", 2, "fp16", "adasum"))
     assert "No throughput" in nothing.layout.annotations[0].text
 

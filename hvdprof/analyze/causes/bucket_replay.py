@@ -28,6 +28,7 @@ from hvdprof.analyze.predict.horovod_loop import (
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Float64s, Int64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.waterfall_tables import REPLAYS
 
 _LEAST_STEPS = 5
@@ -120,21 +121,22 @@ def _bucket_table(
     arrivals: pd.DataFrame, uses: pd.DataFrame, executions: pd.DataFrame
 ) -> pd.DataFrame:
     """One row per execution of gradients: step, start, duration, last ready time."""
-    names = dict.fromkeys((*LAUNCH, "tensor"), str)
+    names = [*LAUNCH, "tensor"]
     fused = uses.loc[
         (uses["fusion_id"] >= 0) & (uses["step"] >= 0), [*LAUNCH, "step", "tensor", "fusion_id"]
-    ].astype(names)
-    ready = arrivals[[*LAUNCH, "step", "tensor", "last_ns"]].astype(names)
+    ]
+    ready = as_text(arrivals[[*LAUNCH, "step", "tensor", "last_ns"]], names)
     last = (
-        fused.merge(ready, on=[*LAUNCH, "step", "tensor"])
+        as_text(fused, names)
+        .merge(ready, on=[*LAUNCH, "step", "tensor"])
         .groupby([*LAUNCH, "step", "fusion_id"], sort=False)["last_ns"]
         .max()
         .reset_index()
     )
     timed = executions.loc[
         executions["dur_ns"].notna(), [*LAUNCH, "fusion_id", "start_ns", "dur_ns"]
-    ].astype(dict.fromkeys(LAUNCH, str) | {"dur_ns": "int64"})
-    joined = last.merge(timed, on=[*LAUNCH, "fusion_id"])
+    ].astype({"dur_ns": "int64"})
+    joined = last.merge(as_text(timed, LAUNCH), on=[*LAUNCH, "fusion_id"])
     return joined.sort_values([*LAUNCH, "step", "start_ns"], ignore_index=True)
 
 

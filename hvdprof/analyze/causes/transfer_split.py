@@ -2,15 +2,16 @@
 
 Between the last arrival of a step and the release of the ranks, Horovod negotiates (all ranks
 announce their tensors), waits for its next cycle, and executes the fused collectives. Only a
-timeline shows the executions, so the split is that of the launches in trace mode of the same cell.
-The arrivals are on the clock of rank 0, as are the executions.
+timeline shows the executions, so the split is that of the launches in trace mode of the same cell,
+and holds where these have about as much of that time. The arrivals are on the clock of rank 0, as
+are the executions.
 
 Of an execution, a part copies gradients into and out of the fusion buffer. Where an execution
 begins before the last arrival, its copies are taken to be spread evenly over it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from hvdprof.analyze.steps.cells import Cell, CellTime
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.schema import as_text
 from hvdprof.rundir.manifest import Mode
 
 _TIMES = ("start_ns", "dur_ns", "copy_ns")
@@ -31,14 +33,29 @@ class TransferSplit:
     """Shares of the time between last arrival and release.
 
     ``executing`` is that in which a collective executes; ``copying``, a part of it, that in which
-    gradients are copied into and out of the fusion buffer.
+    gradients are copied into and out of the fusion buffer. ``traced_ns`` is that time per step in
+    the launches in trace mode.
     """
 
     executing: float
     copying: float
+    traced_ns: float
+
+    def of(self, time_ns: float) -> "TransferSplit":
+        """The split of as much exposed transfer per step in other launches of the cell.
+
+        Without shares where a trace launch has less than half of it or more than twice as much:
+        most of it is then something that the trace launch does not have, or the reverse.
+        """
+        if self.traced_ns <= MOST_APART * time_ns and time_ns <= MOST_APART * self.traced_ns:
+            return self
+        return TransferSplit(NAN, NAN, self.traced_ns)
 
 
-UNKNOWN = TransferSplit(NAN, NAN)
+UNKNOWN = TransferSplit(NAN, NAN, NAN)
+
+MOST_APART = 2.0
+"""Factor between exposed transfer of trace and throughput launches up to which one splits both."""
 
 
 def transfer_splits(
@@ -56,7 +73,7 @@ def transfer_splits(
         executions: EXECUTIONS.
     """
     timed = executions.loc[executions["dur_ns"].notna(), [*LAUNCH, *_TIMES]]
-    timed = timed.astype(dict.fromkeys(LAUNCH, str) | dict.fromkeys(_TIMES, "int64"))
+    timed = as_text(timed, LAUNCH).astype(dict.fromkeys(_TIMES, "int64"))
     splits: dict[LaunchKey, TransferSplit] = {}
     for key, members in rows_by_launch(timed):
         if key in works:
@@ -69,8 +86,10 @@ def transfer_splits(
         known = [splits[key] for key in time.launches if key in splits]
         if known and cell.mode == Mode.TRACE:
             found[cell.in_mode(Mode.THROUGHPUT)] = TransferSplit(
-                float(np.mean([launch.executing for launch in known])),
-                float(np.mean([launch.copying for launch in known])),
+                *(
+                    float(np.mean([getattr(launch, one.name) for launch in known]))
+                    for one in fields(TransferSplit)
+                )
             )
     return found
 
@@ -97,4 +116,4 @@ def transfer_split(
     executing = float(union(start_ns, start_ns + dur_ns).covered(arrival, release).sum())
     exposed = union(arrival, release).covered(start_ns, start_ns + dur_ns)
     copying = float((exposed * np.minimum(copy_ns / np.maximum(dur_ns, 1), 1.0)).sum())
-    return TransferSplit(executing / whole, min(copying, executing) / whole)
+    return TransferSplit(executing / whole, min(copying, executing) / whole, whole / len(arrival))

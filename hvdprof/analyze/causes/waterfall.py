@@ -112,8 +112,12 @@ def waterfall(
         own_rows = _rows(time, own, reference)
         for row in own_rows:
             if row["term"] == EXPOSED_TRANSFER:
-                split = splits.get(time.cell, UNKNOWN)
-                row |= {"executing_share": split.executing, "copying_share": split.copying}
+                split = splits.get(time.cell, UNKNOWN).of(float(str(row["time_ns"])))
+                row |= {
+                    "executing_share": split.executing,
+                    "copying_share": split.copying,
+                    "traced_ns": split.traced_ns,
+                }
         rows += own_rows
     return WATERFALL.frame(rows)
 
@@ -289,5 +293,6 @@ def _row(cell: Cell, name: str, term: _Term, step_ns: float) -> dict[str, object
         "baseline_ns": term.of_baseline * step_ns,
         "baseline_share": term.of_baseline,
         "executing_share": NAN,
+        "traced_ns": NAN,
         "copying_share": NAN,
     }

@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 
 DEFAULT_FUSION_THRESHOLD = 128 * 2**20
@@ -55,8 +56,7 @@ def collectives(
     """
     if executions.empty:
         return COLLECTIVES.empty()
-    names = dict.fromkeys(LAUNCH, str)
-    table = executions.astype(names).merge(_of_tensors(uses, arrivals), on=_ID, how="left")
+    table = as_text(executions, LAUNCH).merge(_of_tensors(uses, arrivals), on=_ID, how="left")
     start = table["start_ns"].astype("Int64")
     table["queue_ns"] += table["wait_ns"]
     table["hold_ns"] = start - table["first_negotiated_ns"]
@@ -96,13 +96,15 @@ def _sizes(executions: pd.DataFrame) -> NDArray[np.float64]:
 
 def _of_tensors(uses: pd.DataFrame, arrivals: pd.DataFrame) -> pd.DataFrame:
     """Per execution: longest negotiation, first negotiated tensor, last ready gradient."""
-    names = dict.fromkeys((*LAUNCH, "tensor"), str)
-    fused = uses.loc[
+    names = [*LAUNCH, "tensor"]
+    own = uses.loc[
         uses["fusion_id"] >= 0,
         [*_ID, "step", "tensor", "negotiation_start_ns", "negotiation_ns"],
-    ].astype(names)
+    ]
+    fused = as_text(own, names)
     fused["negotiated_ns"] = fused["negotiation_start_ns"] + fused["negotiation_ns"]
-    ready = arrivals[[*LAUNCH, "step", "tensor", "last_ns"]].astype(names | {"last_ns": "Int64"})
+    ready = as_text(arrivals[[*LAUNCH, "step", "tensor", "last_ns"]], names)
+    ready["last_ns"] = ready["last_ns"].astype("Int64")
     joined = fused.merge(ready, on=[*LAUNCH, "step", "tensor"], how="left")
     return (
         joined.groupby(_ID, sort=False)

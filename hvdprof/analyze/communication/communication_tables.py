@@ -13,6 +13,7 @@ from hvdprof.analyze.stats.intervals import Union, union
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.run import Run
+from hvdprof.model.schema import as_text
 from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.model.tables.collective_tables import (
     BREAKDOWN,
@@ -93,8 +94,7 @@ def breakdown(steps: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
         job_steps: JOB_STEPS with ``steady`` set.
     """
     steady = job_steps.loc[job_steps["steady"], [*LAUNCH, "step"]]
-    names = dict.fromkeys(LAUNCH, str)
-    counted = steps.astype(names).merge(steady.astype(names), on=[*LAUNCH, "step"])
+    counted = as_text(steps, LAUNCH).merge(as_text(steady, LAUNCH), on=[*LAUNCH, "step"])
     rows = []
     for key, members in rows_by_launch(counted):
         for rank, own in counted.iloc[members].groupby("rank"):

@@ -12,8 +12,9 @@ from hvdprof.analyze.communication.net_use import net_use
 from hvdprof.analyze.stats.theil_sen import theil_sen
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval, median_of
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import Run, Verdict, VerdictParts
+from hvdprof.model.schema import text_of
 from hvdprof.model.tables.collective_tables import LINK_FIT
 from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 
@@ -209,7 +210,7 @@ def link_fit(collectives: pd.DataFrame, ranks_of: Mapping[LaunchKey, int]) -> pd
     """
     if collectives.empty:
         return LINK_FIT.empty()
-    names = zip(collectives["pass_id"].astype(str), collectives["segment"].astype(str), strict=True)
+    names = zip(*(text_of(collectives[name]) for name in LAUNCH), strict=True)
     table = collectives.assign(np=[ranks_of.get(key, 0) for key in names])
     useful = table[
         (table["np"] > 1)

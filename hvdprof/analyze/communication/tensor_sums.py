@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.stats.intervals import merged_by_key
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import STEP_COMMUNICATION, TENSORS
 
 _ID = [*LAUNCH, "fusion_id"]
@@ -38,8 +39,8 @@ class TensorSums:
         """
         if executions.empty and uses.empty:
             return
-        executed = executions.astype(dict.fromkeys(LAUNCH, str))
-        known = uses[uses["fusion_id"] >= 0].astype(dict.fromkeys(_TENSOR, str))
+        executed = as_text(executions, LAUNCH)
+        known = as_text(uses[uses["fusion_id"] >= 0], _TENSOR)
         self._tensors.append(_by_tensor(known, executed))
         stepped = executed[executed["step"] >= 0]
         self._steps.append(_summed(stepped.assign(num_executions=1), _STEP, ["num_executions"]))

@@ -9,13 +9,14 @@ neighbouring segments: a rise that falls back later is lost at a strong level.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.compare.comparison import ComparedSide, side_name
+from hvdprof.analyze.compare.comparison import ComparedSide, run_reasons, side_name
+from hvdprof.analyze.compare.setting_diffs import setting_diffs
 from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.analyze.stats.distributions import student_below
 from hvdprof.analyze.stats.uncertainty import Interval
@@ -31,6 +32,7 @@ PERMUTATIONS = 399
 SPLIT_LEVEL = 0.1
 _LEVEL = 0.001
 _SEED = 20261122
+_NOT_COMPARABLE = " is not comparable with the run before: "
 
 
 def history(sides: Sequence[ComparedSide], metric: Metric, margin: float) -> History:
@@ -57,15 +59,34 @@ def history(sides: Sequence[ComparedSide], metric: Metric, margin: float) -> His
             f"No cell has a {metric.title} in two of these {len(sides)} runs.",
             hint="hvdprof analyze RUN shows the cells of a run.",
         )
-    notes = tuple(
-        f"{side.name} is left out: it has no {metric.title}."
-        for side in ordered
-        if not any(metric.name in cell.spreads for cell in side.cells.values())
+    has_metric = [
+        any(metric.name in cell.spreads for cell in side.cells.values()) for side in ordered
+    ]
+    followed = list(itertools.compress(ordered, has_metric))
+    differing = dict(_differing(followed))
+    notes = (
+        *(
+            f"{side.name} is left out: it has no {metric.title}."
+            for side, has in zip(ordered, has_metric, strict=True)
+            if not has
+        ),
+        *(f"{name}{_NOT_COMPARABLE}{reasons}." for name, reasons in differing.items()),
     )
     frame = HISTORY.frame(rows)
     launches = {cell.num_launches for side in ordered for cell in side.cells.values()}
     few = "one launch each" if launches == {1} else f"{LEAST} runs on either side would confirm it"
-    return History(metric, _sentence(frame, metric, few), frame, notes)
+    return History(metric, _sentence(frame, metric, few, differing), frame, notes)
+
+
+def _differing(sides: Sequence[ComparedSide]) -> Iterator[tuple[str, str]]:
+    """The runs that are not comparable with the one before, each with the reasons."""
+    for before, after in itertools.pairwise(sides):
+        if before.manifest is None or after.manifest is None:
+            continue
+        diffs = setting_diffs(before.manifest, after.manifest)
+        # What other processes took in one run of many is noise of the series.
+        if reasons := run_reasons(before.manifest, after.manifest, diffs, is_paired=True):
+            yield side_name(after).name, "; ".join(reasons)
 
 
 def _rows(
@@ -149,12 +170,13 @@ def _value(cell: SideCell, metric: Metric) -> float:
     return math.nan if spread is None else spread.value
 
 
-def _sentence(rows: pd.DataFrame, metric: Metric, few: str) -> str:
+def _sentence(rows: pd.DataFrame, metric: Metric, few: str, differing: Mapping[str, str]) -> str:
     changes = rows[rows["is_change"]].to_dict("records")
     suspected = rows[rows["is_suspected"]].to_dict("records")
     if suspected and not changes:
         largest = max(suspected, key=lambda row: abs(float(row["change"])))
-        return f"{_change(largest, metric)}: changed, not confirmed ({few})."
+        doubt = f"changed, not confirmed ({few})"
+        return f"{_change(largest, metric)}: {doubt}.{_why(largest, differing)}"
     if not changes:
         most = int(rows.groupby(list(CELL_KEY), observed=True).size().max())
         few = "" if most >= 2 * LEAST else f" Change points need {2 * LEAST} runs of a cell."
@@ -162,7 +184,13 @@ def _sentence(rows: pd.DataFrame, metric: Metric, few: str) -> str:
     worse = [row for row in changes if metric.worse * float(row["change"]) > 0]
     worst = max(worse or changes, key=lambda row: abs(float(row["change"])))
     more = f" {len(changes) - 1} more changes." if len(changes) > 1 else ""
-    return f"{_change(worst, metric)}.{more}"
+    return f"{_change(worst, metric)}.{_why(worst, differing)}{more}"
+
+
+def _why(row: FrameRow, differing: Mapping[str, str]) -> str:
+    """That the run is not comparable with the one before; empty where it is."""
+    reasons = differing.get(str(row["run"]))
+    return f" That run{_NOT_COMPARABLE}{reasons}." if reasons else ""
 
 
 def _change(row: FrameRow, metric: Metric) -> str:

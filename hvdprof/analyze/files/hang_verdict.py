@@ -17,8 +17,6 @@ from hvdprof.rank_names import ranks_listed, ranks_named
 
 MISSING, STUCK = "missing", "stuck"
 _MOST_COLLECTIVES = 4
-_STUCK_FIX = "look for GPU and network errors on their hosts (dmesg, nvidia-smi -q)"
-_MISSING_FIX = "look at the end of the output of these ranks, and at what they do instead"
 _ABSENT_FIX = "look at the end of their output, and collect their dumps"
 
 
@@ -209,8 +207,16 @@ def hang_sentence(hang: Hang) -> str:
         clauses.append(f"{_have(hang.stuck)} not completed {what}, which other ranks completed")
     if hang.blocked:
         clauses.append(f"{units.counted(len(hang.blocked), 'other rank')} blocked")
-    fix = _STUCK_FIX if hang.stuck else _MISSING_FIX
-    return f"Hang: {'; '.join(clauses)}. Fix: {fix}."
+    return f"Hang: {'; '.join(clauses)}. Fix: {_fix(hang)}."
+
+
+def _fix(hang: Hang) -> str:
+    if hang.stuck:
+        hosts = "its host" if len(hang.stuck) == 1 else "their hosts"
+        return f"look for GPU and network errors on {hosts} (dmesg, nvidia-smi -q)"
+    does = "it does" if len(hang.missing) == 1 else "they do"
+    named = ranks_named(hang.missing)
+    return f"look at the end of the output of {named}, and at what {does} instead"
 
 
 def hang_facts(hang: Hang) -> list[Fact]:

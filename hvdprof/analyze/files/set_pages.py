@@ -190,6 +190,9 @@ def recording_pages(run: Run, files: Sequence[FrameRow]) -> list[FilePage]:
         steps = run.steps[run.steps["pass_id"] == launch]
         ranks = run.ranks[run.ranks["pass_id"] == launch]
         members = [row for row in files if str(Path(str(row["file"])).parent) == str(launch)]
+        if not members:
+            # Traces that lie beside recorder files have a page of their own.
+            continue
         facts = recording_facts(steps, ranks)
         name = str(members[0]["file"]) if len(members) == 1 else str(launch)
         verdict = FileVerdict(_recorded({fact.name: fact.value for fact in facts}))

@@ -27,6 +27,13 @@ _SLOW_ON_GPUS = advice(
 _COMPARE_WORK = advice(
     "compare the work per sample of {ranks} with that of the others: lengths, shards"
 )
+_SLOW_BESIDE_NONE = in_turn(
+    _COMPARE_WORK,
+    Advice(
+        "Compare `taskset -cp PID` and `grep MHz /proc/cpuinfo` with {other}, and pin every rank "
+        "to its own cores."
+    ),
+)
 _SLOW_ON_CPUS = advice(
     "run `top -H` on {host} during the job, and end what shares cores with {ranks}",
     "Compare `taskset -cp PID` and `grep MHz /proc/cpuinfo` with {other}. Pin every rank to its "
@@ -122,6 +129,8 @@ def cause_advice(evidence: Evidence, cause: CostlyCause, *, has_its_cores: bool 
         general = in_turn(_COMPARE_WORK, own_gpu(setting, str(cause.cell["engine"])))
     if general is _SLOW_ON_CPUS and has_its_cores:
         general = _COMPARE_WORK
+    elif general is _SLOW_ON_CPUS and setting.num_hosts == 1 and setting.load.is_idle:
+        general = _SLOW_BESIDE_NONE
     return general.formatted(
         other="another host" if setting.num_hosts > 1 else neighbour,
         allreduce="hvd.allreduce()" if of_horovod else "torch.distributed.all_reduce()",

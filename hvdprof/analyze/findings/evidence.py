@@ -11,6 +11,8 @@ from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, with_engine, without_toggles
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import Run
+from hvdprof.model.schema import as_text
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 Cell = Mapping[str, Any]
@@ -21,7 +23,7 @@ Cell = Mapping[str, Any]
 class Evidence:
     """A run and the tables of its analysis by name; a table that is not there has no rows.
 
-    Some thirty rules ask for the same rows: those of cells are made once.
+    Some thirty rules ask for the same rows, which are made once.
     """
 
     run: Run
@@ -61,6 +63,7 @@ class Evidence:
         """Those of ``cells`` that Horovod's own settings may explain."""
         return [cell for cell in self.cells() if cell["engine"] == HOROVOD_ENGINE]
 
+    @cached_property
     def measured(self) -> pd.DataFrame:
         """Rows of SEGMENTS that speak for their cell: finished, for throughput, without toggles.
 
@@ -72,16 +75,23 @@ class Evidence:
         names = {"model": "str", "size": "int64", "engine": "str", "oversubscribed": "bool"}
         return base[[*LAUNCH, *names]].astype({**dict.fromkeys(LAUNCH, "str"), **names})
 
+    @cached_property
+    def machine_rows(self) -> pd.DataFrame:
+        """RANK_MACHINE of the launches that speak for their cells, names as plain text."""
+        rows = as_text(self.table(RANK_MACHINE.name), [*LAUNCH, "measure"])
+        merged: pd.DataFrame = rows.merge(self.measured[LAUNCH], on=LAUNCH)
+        return merged
+
     def launches_of(self, cell: Cell) -> pd.DataFrame:
         """Keys of the launches that speak for a cell."""
-        base = self.measured()
+        base = self.measured
         own = (base["model"] == cell["model"]) & (base["size"] == cell["np"])
         keys: pd.DataFrame = base.loc[own & (base["engine"] == cell["engine"]), list(LAUNCH)]
         return keys
 
     def rows_of(self, rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
         """Rows of a table that are of such launches, with names as plain text."""
-        named = rows.astype(dict.fromkeys(LAUNCH, "str"))
+        named = as_text(rows, LAUNCH)
         merged: pd.DataFrame = named.merge(self.launches_of(cell), on=list(LAUNCH))
         return merged
 

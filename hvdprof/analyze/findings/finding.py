@@ -69,7 +69,7 @@ class Finding:
 
 def by_severity(*frames: pd.DataFrame) -> pd.DataFrame:
     """The rows of several frames of FINDINGS as one, errors before warnings before notes."""
-    rows = [row for frame in frames for row in frame.to_dict("records")]
+    rows = [row for frame in frames if len(frame) for row in frame.to_dict("records")]
     rows.sort(key=lambda row: SEVERITIES.index(row["severity"]))
     return FINDINGS.frame([{str(name): row[name] for name in row} for row in rows])
 

@@ -14,6 +14,7 @@ from hvdprof.analyze.stats.distributions import incomplete_beta
 from hvdprof.analyze.stats.uncertainty import NAN, wilson
 from hvdprof.model.arrays import Bools, Float64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.schema import as_text, text_of
 from hvdprof.model.tables.line_tables import LEAST_SAMPLES, LINES
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
 
@@ -22,7 +23,7 @@ LINE = ["file", "line", "function"]
 
 _PLACE = [*LAUNCH, "rank", "process", "phase"]
 WINDOW = [*LAUNCH, "rank", "process", "step", "steps"]
-_NAMES = dict.fromkeys([*LAUNCH, "process", "phase", "file", "function", "leaf"], str)
+_NAMES = (*LAUNCH, "process", "phase", "file", "function", "leaf")
 
 Times = tuple[Float64s, Float64s, Float64s]
 """Values with the lower and the upper ends of their intervals."""
@@ -47,11 +48,11 @@ class SampledLines:
             sampling: LINE_SAMPLING.
             first_steps: The first steady step of each launch; others count from their first one.
         """
-        lines = samples[_counts(samples, first_steps)].astype(_names(samples))
+        lines = as_text(samples[_counts(samples, first_steps)], _names(samples))
         has_user = (lines["file"] != "").to_numpy()
         named = np.where(has_user, lines["function"], lines["leaf"])
         self.lines = lines.assign(function=named, launch=launch_names(lines))
-        whole = sampling[_counts(sampling, first_steps)].astype(_names(sampling))
+        whole = as_text(sampling[_counts(sampling, first_steps)], _names(sampling))
         gaps = whole["mean_gap_ns"].to_numpy(dtype=np.float64)
         of_samples = whole["samples"].to_numpy(dtype=np.float64) * gaps
         known = whole["time_ns"].to_numpy(dtype=np.float64)
@@ -72,11 +73,11 @@ class SampledLines:
 
 def launch_names(table: pd.DataFrame) -> pd.Series:
     """One name for the launch of each row."""
-    return table["pass_id"].astype(str) + "/" + table["segment"].astype(str)
+    return text_of(table["pass_id"]) + "/" + text_of(table["segment"])
 
 
-def _names(table: pd.DataFrame) -> dict[str, type[str]]:
-    return {name: kind for name, kind in _NAMES.items() if name in table.columns}
+def _names(table: pd.DataFrame) -> list[str]:
+    return [name for name in _NAMES if name in table.columns]
 
 
 def _counts(table: pd.DataFrame, first_steps: dict[LaunchKey, int]) -> Bools:

@@ -141,7 +141,7 @@ def _model(cells: list[CellTime], question: Question, manifest: Manifest) -> str
         said = f"The run holds no model {question.model!r}." if question.model else ""
         raise UsageError(
             said or "The run holds several models: a forecast is of one.",
-            hint=f"Name one of {', '.join(models)}.",
+            hint=f"Name one of {', '.join(models)} by --model.",
         )
     return models[0]
 

@@ -12,6 +12,7 @@ from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import of_base_cell, with_engine, without_toggles
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import Run
+from hvdprof.model.schema import as_text
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 from hvdprof.rundir.stopping import KnownCell
 
@@ -52,8 +53,7 @@ def known_cells(run: Run, confidence: float) -> list[KnownCell]:
     printed = scaling(measured.times, measured.facts, {}, {})
     stopping = scaling(measured.times, measured.facts, {}, {}, confidence=confidence)
     at_level = stopping.to_dict("records")
-    names = dict.fromkeys(LAUNCH, str)
-    means = measured.by_launch.astype(names).merge(run.segments.astype(names), on=LAUNCH)
+    means = as_text(measured.by_launch, LAUNCH).merge(as_text(run.segments, LAUNCH), on=LAUNCH)
     judged = _judged(printed)
     return [
         _known(cell, at_level[place], means)

@@ -10,6 +10,7 @@ from hvdprof import units
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
+from hvdprof.model.schema import as_text, text_of
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.rundir.manifest import PassRecord
 
@@ -32,9 +33,7 @@ def counted_turns(run: Run) -> pd.DataFrame:
     if turns.empty:
         return turns
     spare = _spare_cores(run)
-    allowed = NEGLIGIBLE_CORES + SPARE_SHARE * turns["pass_id"].astype(str).map(spare).clip(
-        lower=0.0
-    )
+    allowed = NEGLIGIBLE_CORES + SPARE_SHARE * text_of(turns["pass_id"]).map(spare).clip(lower=0.0)
     is_undisturbed = ~(turns["other_cores"] > allowed).to_numpy()
     counts = np.ones(len(turns), dtype=bool)
     for _, rows in rows_by_launch(turns):
@@ -147,6 +146,7 @@ class OtherLoad:
         num_busy: Those of them that are busy.
         most_cores: Most cores that others used in a busy launch; 0 without one.
         taken_cores: Cores that they took from the ranks, mean over these launches.
+        is_idle: Whether they used at most ``BUSY_CORES`` in each launch; False where unknown.
     """
 
     num_cores: int
@@ -154,6 +154,7 @@ class OtherLoad:
     num_busy: int = 0
     most_cores: float = 0.0
     taken_cores: float = 0.0
+    is_idle: bool = False
 
     @property
     def text(self) -> str:
@@ -200,6 +201,7 @@ def other_load(run: Run, launches: pd.DataFrame, threads: int, num_cores: int) -
         num_busy=int(is_busy.sum()),
         most_cores=float(loads[is_busy].max(initial=0.0)),
         taken_cores=float(taken.mean()),
+        is_idle=len(loads) == len(launches) and bool((loads <= BUSY_CORES).all()),
     )
 
 
@@ -210,7 +212,7 @@ def _loads(run: Run, launches: pd.DataFrame) -> Iterator[float]:
     known = turns[turns["other_cores"].notna() & (turns["num_steps"] > 0)]
     in_turns = {
         key: float(np.average(own["other_cores"], weights=own["num_steps"]))
-        for key, own in known.astype(dict.fromkeys(LAUNCH, str)).groupby(LAUNCH)
+        for key, own in as_text(known, LAUNCH).groupby(LAUNCH)
     }
     for key in launches[LAUNCH].astype(str).itertuples(index=False, name=None):
         load = in_turns.get(key, of_passes.get(key[0]))

@@ -24,6 +24,7 @@ from hvdprof.analyze.stats.uncertainty import NAN, mean_of, wilson
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, Mode
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.waiting_tables import (
     LATENESS,
     STRAGGLER_PATTERNS,
@@ -168,9 +169,9 @@ def without_timeline_writer(stragglers: pd.DataFrame, segments: pd.DataFrame) ->
         stragglers: STRAGGLERS of all launches.
         segments: SEGMENTS.
     """
-    names = dict.fromkeys([*LAUNCH, "mode", *_CELL], str)
-    joined = stragglers.astype({"pass_id": str, "segment": str}).merge(
-        segments[list(names)].astype(names), on=LAUNCH, how="left"
+    names = [*LAUNCH, "mode", *_CELL]
+    joined = as_text(stragglers, LAUNCH).merge(
+        as_text(segments[names], names), on=LAUNCH, how="left"
     )
     named = joined[(joined["rank"] == WRITER_RANK) & joined["pattern"].isin(STRAGGLER_PATTERNS)]
     free = named.loc[named["mode"] != Mode.TRACE, _CELL]

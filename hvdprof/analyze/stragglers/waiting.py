@@ -25,9 +25,9 @@ from hvdprof.analyze.stragglers.clock_bounds import (
     remaining_offsets,
 )
 from hvdprof.analyze.stragglers.stragglers import stragglers
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.schema import Table
+from hvdprof.model.schema import Table, as_text
 from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,
@@ -232,7 +232,7 @@ def _of_launches(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) ->
 
 
 def _joined(table: Table, frames: list[pd.DataFrame]) -> pd.DataFrame:
-    filled = [frame.astype({"pass_id": str, "segment": str}) for frame in frames if len(frame)]
+    filled = [as_text(frame, LAUNCH) for frame in frames if len(frame)]
     return table.frame(pd.concat(filled, ignore_index=True)) if filled else table.empty()
 
 

@@ -21,6 +21,7 @@ from hvdprof.model.causes import (
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import Sentence
+from hvdprof.model.schema import as_text
 from hvdprof.rundir.manifest import Mode
 
 PHASES_OF_ALL: Mapping[str, tuple[str, ...]] = {
@@ -67,8 +68,7 @@ def cell_account(rank_costs: pd.DataFrame, segments: pd.DataFrame, cell: pd.Seri
     """
     of_cell = of_base_cell(segments, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
     launches = of_cell[(of_cell["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
-    names = dict.fromkeys(LAUNCH, "str")
-    rows = rank_costs.astype(names).merge(launches[list(LAUNCH)].astype(names))
+    rows = as_text(rank_costs, LAUNCH).merge(as_text(launches[LAUNCH], LAUNCH))
     columns = ["cost_share", "later_share", "shared_ns"]
     means = rows.groupby(["rank", "phase"], as_index=False, observed=True)[columns].mean()
     return CellAccount(means.astype({"rank": int, "phase": str}))

@@ -60,11 +60,11 @@ def wait_command(run: Run) -> str:
 
 
 def without_fixes(findings: pd.DataFrame) -> pd.DataFrame:
-    """FINDINGS of a run without an answer: those on its cells propose nothing.
+    """FINDINGS of a run without an answer: those on its cells propose nothing, and are possible.
 
     What to do is in the verdict, once: to measure again.
     """
     is_of_run = findings["model"].astype(str) == ""
-    return findings.assign(
-        **{name: findings[name].where(is_of_run, "") for name in ("action", "fix", "command")}
-    )
+    without = {name: findings[name].where(is_of_run, "") for name in ("action", "fix", "command")}
+    trust = findings["confidence"].astype(str).where(is_of_run, "possible")
+    return findings.assign(confidence=trust.astype("category"), **without)

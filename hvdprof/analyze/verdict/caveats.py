@@ -97,7 +97,10 @@ def failure_caveat(
         are = "is" if excluded == 1 else "are"
         parts.append(f"{excluded} of {num_measured} measurements failed and {are} excluded")
     if counted:
-        parts.append(f"{counted} of {num_measured} ended early, and only steps before that count")
+        of_all = "" if excluded else " measurement" if num_measured == 1 else " measurements"
+        parts.append(
+            f"{counted} of {num_measured}{of_all} ended early, and only steps before that count"
+        )
     code = NoteCode.FAILED if excluded else NoteCode.ENDED_EARLY
     yield Note(code, f"{'; '.join(parts)}: see Failed.", number=excluded or counted)
 

@@ -6,19 +6,18 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.steps.other_load import host_condition_warnings
-from hvdprof.model.cell_key import ENGINE_TITLES, UNKNOWN, ranks_beside, ranks_lacking
+from hvdprof.model.cell_key import ranks_beside, ranks_lacking, short_name, toggles_beside
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run
+from hvdprof.model.schema import as_text
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, PassRecord, Status
 from hvdprof.rundir.plan import (
     DATA_PARALLEL_ENGINE,
-    HOROVOD_ENGINE,
     TF_ENGINES,
     TF_PARAMETER_SERVER,
-    TORCH_ENGINE,
 )
 
 MIN_STEPS = 30
@@ -35,9 +34,7 @@ def warnings_of(
     run: Run, launches: pd.DataFrame, scaling: pd.DataFrame, failed: Sequence[FailedSegment]
 ) -> tuple[Note, ...]:
     """The warnings of the run itself, then those that its numbers give, the gravest first."""
-    measured = launches.astype(dict.fromkeys(LAUNCH, str)).merge(
-        run.segments.astype(dict.fromkeys(LAUNCH, str)), on=LAUNCH
-    )
+    measured = as_text(launches, LAUNCH).merge(as_text(run.segments, LAUNCH), on=LAUNCH)
     throughput = measured[measured["mode"] == Mode.THROUGHPUT]
     # What a job that exists was started with is not known, nor can it be measured again.
     found = [
@@ -265,8 +262,7 @@ def _wide_intervals(scaling: pd.DataFrame) -> Iterator[Note]:
         worst = _last_by(wide, half[wide.index])
         text = (
             f"{_number(len(wide), 'efficiency', 'efficiencies')} with a 95 % CI wider than ±10 % "
-            f"of the value ({WIDE_MARK}). Worst: {worst['model']} at np={worst['np']} "
-            f"({_setting(worst)}), "
+            f"of the value ({WIDE_MARK}). Worst: {_cell(worst)}, "
             + units.percent_interval(
                 worst["efficiency"], worst["efficiency_low"], worst["efficiency_high"]
             )
@@ -284,7 +280,7 @@ def _negative_overhead(scaling: pd.DataFrame) -> Iterator[Note]:
         )
         text = (
             f"{_number(len(negative), 'cell')} with trace overhead not measurable: it is "
-            f"negative, {overhead} for {worst['model']} at np={worst['np']} ({_setting(worst)}). "
+            f"negative, {overhead} for {_cell(worst)}. "
             "Something else slowed the passes without a timeline more, such as other processes."
         )
         yield Note(NoteCode.NEGATIVE_OVERHEAD, text, number=len(negative))
@@ -294,18 +290,11 @@ def _last_by(frame: pd.DataFrame, order: pd.Series) -> pd.Series:
     return frame.iloc[int(order.to_numpy().argmax())]
 
 
-def _cell(launch: pd.Series) -> str:
-    return f"{launch['model']} at np={launch['size']} ({_setting(launch)}, {launch['pass_id']})"
-
-
-def _setting(row: pd.Series) -> str:
-    engine = row["engine"]
-    is_named = engine not in (HOROVOD_ENGINE, TORCH_ENGINE)
-    under = f", {ENGINE_TITLES[engine]}" if is_named else ""
-    toggles = (row["compression"], row["reduction"])
-    if toggles == (UNKNOWN, UNKNOWN):
-        return f"toggles {UNKNOWN}{under}"
-    return f"{', '.join(toggles)}{under}"
+def _cell(row: pd.Series) -> str:
+    """A cell, or a launch with its pass: ``mnist np=2 DDP (fp16, 03-np2-throughput-r1)``."""
+    name = short_name(row["model"], row["np" if "np" in row else "size"], str(row["engine"]))
+    beside = ", ".join(filter(None, (toggles_beside(row), row.get("pass_id", ""))))
+    return f"{name} ({beside})" if beside else name
 
 
 def _number(count: int, one: str, many: str = "") -> str:

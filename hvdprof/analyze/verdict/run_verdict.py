@@ -22,7 +22,7 @@ from hvdprof.analyze.verdict.largest_loss import (
 from hvdprof.model.causes import INPUT_BOUND, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import (
     place_name,
-    setting_of_row,
+    toggles_beside,
     without_toggles,
 )
 from hvdprof.model.notes import Note, NoteCode
@@ -206,7 +206,7 @@ def _one_size_verdict(
     speed = units.rate_interval(
         cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
     )
-    toggled = "" if why == _ONE_SIZE_ALONE else f" ({setting_of_row(cell)})"
+    toggled = f" ({beside})" if (beside := toggles_beside(cell)) else ""
     of_torch = ""
     if cell["engine"] != TORCH_ENGINE and cell["baseline"].startswith(TORCH_ENGINE):
         of_torch = f", {_efficiency(cell)} of {cell['baseline']}"

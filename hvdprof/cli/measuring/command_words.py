@@ -4,7 +4,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
 
@@ -34,11 +34,40 @@ class Group(TyperGroup):
 
 def _with_words(params: "list[Parameter]") -> "list[Parameter]":
     for param in params:
+        make = getattr(param, "get_runtime_param", None)
+        if make is not None and not isinstance(make, _Coercion):
+            setattr(param, "get_runtime_param", _Coercion(make))  # noqa: B010 - not in all versions
         if getattr(param, "is_flag", False):
             param.metavar = ""
         elif param.metavar is None and getattr(param, "multiple", False):
             param.metavar = "<value>"
     return params
+
+
+class _Coercion:
+    """typer's conversion of values, without pydantic where it has nothing to convert.
+
+    Importing pydantic and making its adapters takes a third of a short command.
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __call__(self) -> "_Coercion":
+        """Itself: typer asks for the conversion of a parameter, then for that of a value."""
+        return self
+
+    def coerce(self, value: Any, param: Any, ctx: "Context") -> Any:
+        """As typer's."""
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        annotation = param.type_descriptor.annotation
+        # No command has a condition on its paths that typer would check.
+        if annotation == list[Path]:
+            return [Path(path) for path in value]
+        if type(value) is annotation and value == param.default:
+            return value
+        return self._make().coerce(value, param=param, ctx=ctx)
 
 
 class StartsCommand(Command):

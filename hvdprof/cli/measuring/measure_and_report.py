@@ -23,7 +23,6 @@ from hvdprof.cli.measuring.given_options import given_options, is_given
 from hvdprof.cli.measuring.idle import wait_for_idle
 from hvdprof.cli.measuring.watch_options import RunWatchOptions, WatchOptions
 from hvdprof.cli.progress.bench_preview import announce, print_launches
-from hvdprof.cli.progress.bench_progress import progress_for
 from hvdprof.errors import (
     HvdprofError,
     InterruptedRunError,
@@ -63,6 +62,7 @@ def measure_command(
     Raises:
         HvdprofError: As ``api.plan_measurement``, ``api.plan_resume`` and ``measure_and_report``.
     """
+    from hvdprof.cli.progress.bench_progress import progress_for
     from hvdprof.report.formats import reporter_for
 
     reporter = reporter_for(chosen.format)

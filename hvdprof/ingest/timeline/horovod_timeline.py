@@ -36,7 +36,7 @@ SMALL_BYTES = 4_000_000
 """Files below this size take the plain path."""
 
 SLOW_BYTES = 200_000_000
-SLOW_HINT = "pip install 'hvdprof[fast]' reads it some fifty times faster."
+SLOW_HINT = "pip install 'hvdprof[fast]' reads it some twenty times faster."
 """The hint where ``is_slow``."""
 
 

@@ -149,7 +149,7 @@ def _entry(function: Loop, shape: Shapes, num_numbers: int) -> Callable[..., int
         _refusals.append(
             f"Compiled code is not used: numba {_version_of('numba')} refuses "
             f"{function.__name__} ({type(error).__name__}: {first_line}). Large timelines take "
-            "some fifty times as long. Install another version of numba."
+            "some twenty times as long. Install another version of numba."
         )
         raise NotCompiledError(_refusals[-1]) from error
 

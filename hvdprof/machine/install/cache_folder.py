@@ -1,8 +1,13 @@
-"""Where built wheels and build logs are cached for all virtual environments."""
+"""Where wheels, build logs and answers of Horovod are cached for all virtual environments."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from hvdprof.errors import StorageError
+from hvdprof.rundir.json_codec import to_text
+from hvdprof.rundir.written_file import write_whole
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
@@ -17,3 +22,22 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     # The XDG base directory specification: a relative path is invalid and is ignored.
     root = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
     return root / "hvdprof"
+
+
+def write_cached(file: Path, record: object, *, most: int) -> None:
+    """Write a dataclass if that is possible; of its folder, only the ``most`` newest stay."""
+    with contextlib.suppress(StorageError, OSError):
+        write_whole(file, to_text(record), mode=0o600)
+        by_age = sorted(file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for old in by_age[:-most]:
+            old.unlink(missing_ok=True)
+
+
+def stamps(files: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Size and time of change in ns of each file; empty for one that is not there."""
+    found: dict[str, tuple[int, ...]] = dict.fromkeys(files, ())
+    for file in found:
+        with contextlib.suppress(OSError):
+            status = Path(file).stat()
+            found[file] = status.st_size, status.st_mtime_ns
+    return found

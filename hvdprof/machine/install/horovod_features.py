@@ -1,17 +1,31 @@
 """What the installed Horovod can do, asked from a child process: the parent never imports it."""
 
+import contextlib
 import functools
+import glob
+import hashlib
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof import __version__
+from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError
+from hvdprof.machine.install.cache_folder import cache_folder, stamps, write_cached
 from hvdprof.machine.mpi import find_mpi
+from hvdprof.rundir.json_codec import read_json
+from hvdprof.rundir.trusted_file import is_trusted
 
 INSTALL_HINT = "hvdprof install-horovod"
+
+_OF_LOADERS = re.compile(r"PATH$|LD_|DYLD_|PYTHON|OPAL_PREFIX$").match
+MOST_CACHED = 16
+GPU_DEVICES = ("/dev/nvidia*", "/dev/nvhost*", "/dev/kfd", "/dev/dxg")
 
 _MARK = "hvdprof-horovod-build:"
 _QUESTION = f"""
@@ -46,8 +60,14 @@ else:
         "tensorflow_version": built_for.get("tensorflow", "")}}
     nccl = torch.cuda.nccl.version() if torch.version.cuda else None
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+maps = pathlib.Path("/proc/self/maps")
+lines = maps.read_text().splitlines() if maps.exists() else []
+files = {{"/" + line.partition(" /")[2] for line in lines if ".so" in line}}
+for name in ("horovod", "torch", "tensorflow") if files else ():
+    files |= {{f"{{folder}}/{{name}}/__init__.py" for folder in sys.path}}
 print({_MARK!r} + json.dumps({{
     "installed": True,
+    "files": dict.fromkeys(sorted(files), ()),
     "version": horovod.__version__,
     **versions,
     **has,
@@ -104,7 +124,9 @@ class HorovodBuild:
     this machine, ``nccl_version`` is that of its NCCL, ``None`` where it has none. Else TensorFlow
     is asked, and ``torch_version`` is empty, as ``tensorflow_version`` is without TensorFlow.
     ``mpi_library`` is name and version of the MPI that it loads, as MPI prints them (``'Open MPI
-    v4.1.8'``), empty without MPI.
+    v4.1.8'``), empty without MPI. ``files`` are what the answer rests on: the libraries that were
+    loaded and each place of Horovod and its frameworks in Python's path; in the cache with their
+    ``stamps``.
     """
 
     version: str
@@ -119,6 +141,7 @@ class HorovodBuild:
     nccl_version: str | None
     tensorflow_version: str = ""
     mpi_library: str = ""
+    files: Mapping[str, Sequence[int]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def framework(self) -> str:
@@ -135,12 +158,12 @@ class HorovodProblem:
 
 
 def require_horovod(python: str = sys.executable) -> HorovodBuild:
-    """The Horovod of an interpreter.
+    """The Horovod of an interpreter, from the user's cache where none of its files has changed.
 
     Raises:
         EnvironmentNotReadyError: It is not installed, or it is and cannot be imported.
     """
-    answer = ask_horovod(python)
+    answer = _known_horovod(python)
     if answer is None:
         raise EnvironmentNotReadyError(
             "Horovod is not installed.",
@@ -160,7 +183,7 @@ def require_torch(python: str = sys.executable) -> HorovodBuild:
     Raises:
         EnvironmentNotReadyError: There is no PyTorch that can be imported.
     """
-    answer = ask_horovod(python)
+    answer = _known_horovod(python)
     if isinstance(answer, HorovodBuild) and answer.torch:
         return answer
     return _require(python, _TORCH_QUESTION, "PyTorch", "pip install torch")
@@ -176,29 +199,12 @@ def require_tensorflow(python: str = sys.executable) -> HorovodBuild:
     return _require(python, _TENSORFLOW_QUESTION, "TensorFlow", hint)
 
 
+@functools.cache
 def _require(python: str, question: str, name: str, hint: str) -> HorovodBuild:
-    found = _ask_alone(python, question)
+    found = _ask(python, question + _ANSWER) or HorovodProblem("it is not installed")
     if isinstance(found, HorovodProblem):
         raise EnvironmentNotReadyError(f"{name} cannot be imported: {found.reason}", hint=hint)
     return found
-
-
-@functools.cache
-def _ask_alone(python: str, question: str) -> HorovodBuild | HorovodProblem:
-    try:
-        answer = subprocess.run(
-            [python, "-P", "-c", question + _ANSWER],
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
-    except OSError as error:
-        return HorovodProblem(f"{python} could not be started: {error.strerror}")
-    except subprocess.TimeoutExpired:
-        return HorovodProblem("its import did not end within 180 s")
-    found = parse_answer(answer.returncode, answer.stdout, answer.stderr)
-    return found or HorovodProblem("it is not installed")
 
 
 @functools.cache
@@ -207,17 +213,17 @@ def ask_horovod(python: str = sys.executable) -> HorovodBuild | HorovodProblem |
 
     The child process is asked once per interpreter; ``forget_horovod`` makes it ask again.
     """
-    mpi = find_mpi(python)
-    environment = {**os.environ, **(mpi.environment(dict(os.environ)) if mpi else {})}
+    return _ask(python, _QUESTION, _environment(python))
+
+
+def _ask(
+    python: str, question: str, environment: dict[str, str] | None = None
+) -> HorovodBuild | HorovodProblem | None:
+    # -P: in a clone of Horovod's source, that would be found in place of the installed one.
+    command = [python, "-P", "-c", question]
     try:
         answer = subprocess.run(
-            # -P: in a clone of Horovod's source, that would be found in place of the installed one.
-            [python, "-P", "-c", _QUESTION],
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-            env=environment,
+            command, capture_output=True, text=True, timeout=180, check=False, env=environment
         )
     except OSError as error:
         return HorovodProblem(f"{python} could not be started: {error.strerror}")
@@ -226,9 +232,38 @@ def ask_horovod(python: str = sys.executable) -> HorovodBuild | HorovodProblem |
     return parse_answer(answer.returncode, answer.stdout, answer.stderr)
 
 
+def _environment(python: str) -> dict[str, str]:
+    mpi = find_mpi(python)
+    return {**os.environ, **(mpi.environment(dict(os.environ)) if mpi else {})}
+
+
+@functools.cache
+def _known_horovod(python: str) -> HorovodBuild | HorovodProblem | None:
+    # How many GPUs there are depends on more than files: allocation, driver, faults.
+    if any(map(glob.glob, GPU_DEVICES)):
+        return ask_horovod(python)
+    of_loaders = [pair for pair in sorted(_environment(python).items()) if _OF_LOADERS(pair[0])]
+    asked = (python, platform.node(), __version__, _QUESTION, of_loaders)
+    digest = hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+    try:
+        file = cache_folder() / "horovod" / f"{digest}.json"
+    except RuntimeError:
+        # A user without a home.
+        return ask_horovod(python)
+    with contextlib.suppress(UnreadableInputError):
+        cached = read_json(HorovodBuild, file) if is_trusted(file) else None
+        if cached and cached.files == stamps(cached.files):
+            return cached
+    answer = ask_horovod(python)
+    if isinstance(answer, HorovodBuild) and answer.files:
+        write_cached(file, replace(answer, files=stamps(answer.files)), most=MOST_CACHED)
+    return answer
+
+
 def forget_horovod() -> None:
     """Make the next question ask the interpreter again, after something was installed."""
     ask_horovod.cache_clear()
+    _known_horovod.cache_clear()
 
 
 def parse_answer(exit_code: int, stdout: str, stderr: str) -> HorovodBuild | HorovodProblem | None:

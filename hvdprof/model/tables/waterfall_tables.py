@@ -90,7 +90,8 @@ WATERFALL = Table(
             "float64",
             "ratio",
             "Of exposed transfer: share in which a collective executes; the rest is negotiation "
-            "and Horovod's cycle. NaN for other causes, and without a launch in trace mode.",
+            "and Horovod's cycle. NaN for other causes, without a launch in trace mode, and where "
+            "`traced_ns` is less than half or more than twice of `time_ns`.",
         ),
         Column(
             "copying_share",
@@ -98,6 +99,12 @@ WATERFALL = Table(
             "ratio",
             "Of exposed transfer: share in which gradients are copied into and out of the fusion "
             "buffer; a part of `executing_share`.",
+        ),
+        Column(
+            "traced_ns",
+            "float64",
+            "ns",
+            "Exposed transfer per step in the launches in trace mode, which split it.",
         ),
         Column(
             "phase_share",

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.file_page import Gravity
 from hvdprof.model.notes import texts
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
@@ -32,16 +31,12 @@ def files_answer(found: FilesAnalysis) -> Answer:
 
 
 def _page(found: FilesAnalysis) -> Page:
-    """What all files say together, their pages, tables made of them, findings and warnings.
-
-    A hang or an error of one file comes before what all say together.
-    """
-    is_grave = any(page.gravity <= Gravity.ERROR for page in found.files)
+    """What all files say together, their pages, tables made of them, findings and warnings."""
     joint, files = tuple(_joint(found)), tuple(_files(found))
     run = found.run
     return Page(
         (
-            *(files + joint if is_grave else joint + files),
+            *(files + joint if found.is_grave else joint + files),
             *nccl_test_sections(run.table(NCCL_TEST_RUNS.name), run.table(NCCL_TESTS.name)),
             *_throughputs(found),
         ),

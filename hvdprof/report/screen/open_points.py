@@ -13,6 +13,7 @@ from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.rank_phases import rank_phases
@@ -95,9 +96,9 @@ def _known(analysis: RunAnalysis, cell: FrameRow) -> Iterator[str]:
 
 
 def _suspected(analysis: RunAnalysis, cell: FrameRow) -> Iterator[str]:
-    segments = _of_cell(analysis.run.segments, cell)[list(LAUNCH)].astype(str)
+    segments = as_text(_of_cell(analysis.run.segments, cell)[LAUNCH], LAUNCH)
     waits = analysis.table(CAUSED_WAIT.name)
-    own = waits.astype(dict.fromkeys(LAUNCH, str)).merge(segments, on=list(LAUNCH))
+    own = as_text(waits, LAUNCH).merge(segments, on=list(LAUNCH))
     if len(own):
         last = own.groupby("rank", as_index=False)["share_last"].mean()
         worst = last.iloc[int(last["share_last"].to_numpy().argmax())]

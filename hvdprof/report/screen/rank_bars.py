@@ -11,6 +11,7 @@ from hvdprof.model.cause_names import ranks_of, where
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.launch_key import LAUNCH, Mode
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.schema import as_text
 from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.waiting_tables import PATTERNS, RANK_COSTS, STRAGGLER_PATTERNS
@@ -104,9 +105,8 @@ def _of_cell(
 ) -> pd.DataFrame:
     segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
-    names = dict.fromkeys(LAUNCH, str)
-    launches = (timed if len(timed) else segments)[list(LAUNCH)].astype(names)
-    return analysis.table(table).astype(names).merge(launches, on=list(LAUNCH))
+    launches = as_text((timed if len(timed) else segments)[LAUNCH], LAUNCH)
+    return as_text(analysis.table(table), LAUNCH).merge(launches, on=list(LAUNCH))
 
 
 def _baseline(analysis: RunAnalysis, cell: FrameRow) -> pd.Series:

@@ -18,6 +18,7 @@ from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.launch_key import LAUNCH, Mode
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.waiting_tables import RANK_COSTS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.tiles import is_too_busy
@@ -193,9 +194,8 @@ def _of_cell(analysis: RunAnalysis, model: str, num_ranks: int, engine: str) -> 
     """RANK_COSTS of the launches of a cell."""
     segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
-    names = dict.fromkeys(LAUNCH, str)
-    own = (timed if len(timed) else segments)[list(LAUNCH)].astype(names)
-    return analysis.table(RANK_COSTS.name).astype(names).merge(own, on=list(LAUNCH))
+    own = as_text((timed if len(timed) else segments)[LAUNCH], LAUNCH)
+    return as_text(analysis.table(RANK_COSTS.name), LAUNCH).merge(own, on=list(LAUNCH))
 
 
 def _later(rows: pd.DataFrame) -> _Later | None:
@@ -245,10 +245,13 @@ def _outlier(later: _Later) -> _Outlier | None:
     return _Outlier(later.ranks[int(row)], phase, float(later.times_ns[row, column]), share)
 
 
+_PLACES = {"outside": "outside all phases", "before update": "before the update"}
+
+
 def _sentence(outlier: _Outlier | None) -> str:
     if outlier is None:
         return "No rank differs by 2 % of the step or more in any phase."
-    place = "outside all phases" if outlier.phase == "outside" else f"in {outlier.phase}"
+    place = _PLACES.get(outlier.phase, f"in {outlier.phase}")
     slower = units.milliseconds(outlier.slower_ns, _DIGITS)
     share = units.percent(outlier.share, 0)
     return f"Rank {outlier.rank} is slower by {slower} {place} ({share} of the mean step)."

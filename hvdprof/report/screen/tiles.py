@@ -7,7 +7,7 @@ from hvdprof import units
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
-from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, place_name, setting_of_row
+from hvdprof.model.cell_key import CELL_KEY, cell_label, has_no_toggles
 from hvdprof.model.job_losses import JobLosses, job_losses
 from hvdprof.model.limits import WIDE_SHARE
 from hvdprof.model.run import RunAnalysis
@@ -107,8 +107,7 @@ def verdict_cell(analysis: RunAnalysis) -> FrameRow | None:
 
 def _efficiency(row: FrameRow) -> Tile:
     title = "Scaling efficiency"
-    toggles = "" if has_no_toggles(row) else f", {setting_of_row(row)}"
-    place = f"{place_name(row['model'], int(row['np']), str(row['engine']))}{toggles}"
+    place = cell_label(row)
     value, low, high = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
     if math.isnan(value) or row["baseline"] == f"{row['engine']} np={row['np']}":
         return Tile(title, units.MISSING, f"{place}: no baseline to compare with")

@@ -11,6 +11,7 @@ from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLER_PATTERNS, STRAGGLERS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.sections.section import Head, Section
@@ -80,9 +81,8 @@ def of_verdict(analysis: RunAnalysis, name: str) -> pd.DataFrame:
     verdict, segments = analysis.verdict, analysis.run.segments
     measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
     of_cell = of_base_cell(measured, verdict.model, verdict.np, verdict.engine)
-    names = dict.fromkeys(LAUNCH, str)
     table = analysis.run.table(name) if name in analysis.run.frames else analysis.table(name)
-    return table.astype(names).merge(of_cell[LAUNCH].astype(names), on=LAUNCH)
+    return as_text(table, LAUNCH).merge(as_text(of_cell[LAUNCH], LAUNCH), on=LAUNCH)
 
 
 def _causes(analysis: RunAnalysis) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.model.tables.sample_tables import DEVICE_SAMPLES, HOST_SAMPLES, RANK_MACHINE
 from hvdprof.model.tables.waterfall_tables import WATERFALL
@@ -42,7 +43,7 @@ _LEAST_SHARE = 0.01
 
 def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     """The launch with most ranks, its ranks that differ most first; none without samples."""
-    rows = analysis.table(RANK_MACHINE.name).astype({**dict.fromkeys(LAUNCH, str), "measure": str})
+    rows = as_text(analysis.table(RANK_MACHINE.name), [*LAUNCH, "measure"])
     if rows.empty:
         return ()
     launches = [own for _, own in rows.groupby(LAUNCH, sort=False)]
@@ -122,8 +123,8 @@ def _limits(rows: pd.DataFrame, rank: int) -> str:
 
 def _hosts(analysis: RunAnalysis, pass_id: str) -> list[str]:
     """A sentence on each host of a pass."""
-    samples = analysis.run.table(HOST_SAMPLES.name).astype({"pass_id": str, "measure": str})
-    ranks = analysis.run.ranks.astype({"pass_id": str, "hostname": str})
+    samples = as_text(analysis.run.table(HOST_SAMPLES.name), ["pass_id", "measure"])
+    ranks = as_text(analysis.run.ranks, ["pass_id", "hostname"])
     hosts = ranks[(ranks["pass_id"] == pass_id).to_numpy()].set_index("rank")["hostname"]
     own = samples[(samples["pass_id"] == pass_id).to_numpy()]
     sentences: list[str] = []

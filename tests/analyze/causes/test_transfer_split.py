@@ -77,3 +77,17 @@ def test_the_launches_in_trace_mode_speak_for_the_cell_in_throughput_mode():
     (only,) = found.values()
     assert (only.executing, only.copying) == pytest.approx((0.5, 0.1), abs=1e-4)
     assert transfer_splits({TRACED: time}, works, EXECUTIONS.empty()) == {}
+
+
+@pytest.mark.parametrize(
+    ("factor", "holds"), [(0.51, True), (1.9, True), (0.4, False), (13.0, False)]
+)
+def test_the_split_holds_for_about_as_much_exposed_transfer(factor, holds):
+    work = simulated(50, 2, tail_ms=4.0)
+    own = split(work, *executions_of(work, 0.5))
+
+    found = own.of(factor * own.traced_ns)
+
+    assert own.traced_ns == pytest.approx(4e6, rel=0.1)
+    assert found.traced_ns == own.traced_ns
+    assert np.isfinite(found.executing) == np.isfinite(found.copying) == holds

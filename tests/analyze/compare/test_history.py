@@ -145,3 +145,35 @@ def test_no_interval_of_few_launches_reaches_below_zero():
     rows = history(sides, EFFICIENCY, 0.02).rows
     assert rows["low"].tolist() == [0.0, 0.0]
     assert (rows["high"] > 1).all()
+
+
+def with_cpu(side, cpu_model):
+    side.manifest.hosts = [{"hostname": "node1", "cpu_model": cpu_model, "num_cores": 2}]
+    return side
+
+
+def test_a_change_at_the_move_to_another_machine_says_so():
+    steps = noisy([10.0] * 5 + [15.0] * 5)
+    cpus = ["Xeon"] * 5 + ["EPYC"] * 5
+    sides = list(map(with_cpu, steps, cpus))
+
+    found = history(sides, STEP_TIME, 0.05)
+
+    assert found.sentence.endswith(
+        "That run is not comparable with the run before: hosts: cpu_model Xeon and EPYC."
+    )
+    assert found.notes == (
+        "r5 is not comparable with the run before: hosts: cpu_model Xeon and EPYC.",
+    )
+
+
+def test_a_change_on_one_machine_beside_a_later_move_does_not():
+    steps = noisy([10.0] * 5 + [15.0] * 6)
+    cpus = ["Xeon"] * 10 + ["EPYC"]
+    sides = list(map(with_cpu, steps, cpus))
+
+    found = history(sides, STEP_TIME, 0.05)
+
+    assert "from r5 on" in found.sentence
+    assert "not comparable" not in found.sentence
+    assert len(found.notes) == 1

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.api import analyze_files, load_run
+from hvdprof.api import analyze_files, analyze_run, load_run
 from hvdprof.model.file_page import FilePage
 from tests.builders.flight_dumps import dump, write_dumps
-from tests.builders.places import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, RECORDINGS, needs_corpus
 
 
 def page_of(folder: Path) -> FilePage:
@@ -42,8 +42,8 @@ def test_the_verdict_names_rank_collective_and_number_blocked(tmp_path: Path) ->
     page = page_of(write_dumps(tmp_path, dumps))
     assert page.verdict == (
         "Hang: rank 1 has not submitted nccl:all_reduce (Seq 6 of process group default_pg 0); "
-        "2 other ranks blocked. Fix: look at the end of the output of these ranks, and at what "
-        "they do instead."
+        "2 other ranks blocked. Fix: look at the end of the output of rank 1, and at what it does "
+        "instead."
     )
     assert facts_of(page)["missing_in"] == (
         "nccl:all_reduce, Seq 6 of default_pg 0 (ranks 0-2): not submitted by rank 1"
@@ -105,3 +105,11 @@ def test_a_dump_that_lists_no_ranks_is_not_of_one_rank(tmp_path: Path) -> None:
     assert "--np N " in alone.command
     (of_three,) = page_of(write_dumps(tmp_path / "b", {0: dump(ranks=range(3))})).unanswered
     assert "--np 3 " in of_three.command
+
+
+def test_traces_and_recorder_files_of_one_folder_have_a_page_each() -> None:
+    folder = RECORDINGS / "kineto_gloo_backward_rank1"
+    found = analyze_run(load_run(folder))
+    kinds = [page.kind for page in found.pages if page.facts]
+    assert kinds == ["2 PyTorch profiler traces", "2 recorder files"]
+    assert "straggler (rank 1, backward phase)" in found.verdict.sentence

@@ -62,7 +62,19 @@ def test_a_rank_that_had_enqueued_the_collective_is_no_suspect():
     rows = timeouts(0, 1) + timeouts(2, sequence=None, timed_out=False, last_enqueued=9)
     behind = timeouts(3, sequence=None, timed_out=False, last_enqueued=6)
     assert "All ranks had enqueued it" in found(rows, 3).evidence
-    assert "rank 3 is the suspect" in found(rows + behind, 4).evidence
+    assert found(rows + behind, 4).evidence.endswith(
+        "after 2 min 00 s. Rank 3 had not enqueued it."
+    )
+
+
+@pytest.mark.parametrize("num_ranks", [None, 2])
+def test_where_a_rank_had_not_enqueued_the_collective_the_network_is_no_suspect(num_ranks):
+    behind = timeouts(1, sequence=None, timed_out=False, last_enqueued=6)
+    finding = found(timeouts(0) + behind, num_ranks)
+    assert finding.detail == "ALLREDUCE, without rank 1"
+    assert finding.action.text.startswith("Read the output of rank 1 first.")
+    assert "network" not in finding.action.text
+    assert finding.confidence == "likely"
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,15 @@ def test_a_rank_late_beside_other_processes_may_be_theirs():
     assert "other processes" not in (row["evidence"] + row["action"]).lower()
 
 
+@pytest.mark.parametrize(("others", "action"), [(0.2, "Compare the work"), (0.3, "Run `top -H`")])
+def test_other_processes_are_no_suspect_of_a_slow_forward_where_none_ran(others, action):
+    row = only(straggler("persistent", phase="forward"), **crowded(others))
+
+    assert row["action"].startswith(action)
+    assert "pin every rank to its own cores" in row["action"].lower()
+    assert style_faults(row) == []
+
+
 @pytest.mark.parametrize(("others", "can_be"), [(0.36, True), (0.34, False)])
 def test_a_cause_is_only_possible_where_other_processes_took_half_of_the_loss(others, can_be):
     # 0.15 cores are in use on an idle host, too: 0.2 of 0.4 are left.

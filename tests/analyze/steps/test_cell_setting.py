@@ -66,8 +66,13 @@ def test_two_ranks_on_the_two_cores_of_a_host() -> None:
         every_core_computes=True,
         one_thread=True,
         num_cores=2,
-        load=OtherLoad(num_cores=2, num_launches=2),
+        load=OtherLoad(num_cores=2, num_launches=2, is_idle=True),
     )
+
+
+@pytest.mark.parametrize("other", [{"other_cpu_cores": 0.3}, {}])
+def test_a_host_with_a_busy_or_an_unknown_launch_is_not_idle(other: dict[str, float]) -> None:
+    assert not _setting({"other_cpu_cores": 0.05}, other).load.is_idle
 
 
 def test_hosts_are_those_of_the_ranks() -> None:

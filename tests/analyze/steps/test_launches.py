@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.steps.measured_launches import launches, mark_steady
+from hvdprof.model.launch_key import LAUNCH, rows_by_launch
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from tests.builders.declared_rows import declared_rows
@@ -77,3 +79,26 @@ def test_finished_segments_with_steps_in_the_order_of_the_segments() -> None:
 
     assert found["segment"].tolist() == ["c", "a"]
     assert found["step_time_ns"].tolist() == [30 * MS, 10 * MS]
+
+
+@pytest.mark.parametrize("dtype", ["category", "str"])
+def test_rows_of_launches_come_in_the_order_of_their_first_row(dtype: str) -> None:
+    names = {"pass_id": ["q", "p", "q", "p", None], "segment": ["b", "b", "b", "a", "b"]}
+    table = pd.DataFrame(names).astype(dtype)
+
+    found = [(key, rows.tolist()) for key, rows in rows_by_launch(table)]
+
+    assert found == [(("q", "b"), [0, 2]), (("p", "b"), [1]), (("p", "a"), [3])]
+    assert list(rows_by_launch(table.iloc[:0])) == []
+
+
+@pytest.mark.parametrize("dtype", ["category", "str"])
+def test_names_as_text_are_those_of_pandas(dtype: str) -> None:
+    names = {"pass_id": ["q", None, "p"], "segment": ["b", "b", "b"], "step": [1, 2, 3]}
+    table = pd.DataFrame(names, index=[4, 2, 9]).astype({"pass_id": dtype, "segment": dtype})
+    before = table.copy(deep=True)
+
+    for rows in (table, table.iloc[:0]):
+        expected = rows.astype(dict.fromkeys(LAUNCH, str))
+        pd.testing.assert_frame_equal(as_text(rows, LAUNCH), expected)
+    pd.testing.assert_frame_equal(table, before)

@@ -53,6 +53,7 @@ def test_a_wide_interval_beside_other_work_is_no_answer_and_no_fix_is_proposed(
     assert len(of_cells)
     for name in ("action", "fix", "command"):
         assert set(of_cells[name]) == {""}
+    assert set(of_cells["confidence"]) == {"possible"}
 
 
 @pytest.mark.heavy

@@ -45,7 +45,10 @@ UNCOUNTED = replace(FAILED, is_counted=False)
     [
         ([UNCOUNTED], "1 of 28 measurements failed and is excluded: see Failed."),
         ([UNCOUNTED] * 2, "2 of 28 measurements failed and are excluded: see Failed."),
-        ([FAILED], "1 of 28 ended early, and only steps before that count: see Failed."),
+        (
+            [FAILED],
+            "1 of 28 measurements ended early, and only steps before that count: see Failed.",
+        ),
         (
             [UNCOUNTED, FAILED],
             "1 of 28 measurements failed and is excluded; 1 of 28 ended early, and only steps "

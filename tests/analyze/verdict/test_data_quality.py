@@ -103,7 +103,7 @@ def test_few_steps(tmp_path: Path) -> None:
     (sentence,) = warnings(tmp_path, sweep(TWO, num_steps=12))
     assert sentence == (
         "6 launches with too few steady steps: intervals need 30, and an effective sample size of "
-        "10. Worst: mnist at np=1 (none, average, 01-np1-throughput-r1), 12 steps, effective "
+        "10. Worst: mnist np=1 (plain torch, 01-np1-throughput-r1), 12 steps, effective "
         "sample size 12."
     )
 
@@ -139,7 +139,7 @@ def test_drift(tmp_path: Path) -> None:
     rising = np.linspace(10, 11, 202) + 0.3 * autoregressive(rng, 202, 0.0)
     sentences = warnings(tmp_path, noisy_sweep({0: np.full(202, 10.0), 2: rising}))
     assert any(
-        "with drift of the step time. Worst: mnist at np=2" in sentence for sentence in sentences
+        "with drift of the step time. Worst: mnist np=2" in sentence for sentence in sentences
     )
 
 
@@ -181,7 +181,7 @@ def test_a_negative_trace_overhead_is_not_measurable(high: float, number: int) -
     if number:
         assert negative == [
             "1 cell with trace overhead not measurable: it is negative, -8.0 ± 4.1 % for "
-            "resnet18 at np=2 (none, average). Something else slowed the passes without a timeline "
+            "resnet18 np=2. Something else slowed the passes without a timeline "
             "more, such as other processes."
         ]
 

@@ -289,7 +289,7 @@ def test_with_toggles_alone_the_reason_is_not_a_missing_size(tmp_path: Path) -> 
         for repeat in (1, 2)
     ]
     verdict = analysis_of(tmp_path, passes).verdict
-    assert verdict.sentence.startswith("mnist on 2 ranks (fp16 average): 6,400 ± 0 samples/s. ")
+    assert verdict.sentence.startswith("mnist on 2 ranks (fp16): 6,400 ± 0 samples/s. ")
     assert verdict.sentence.endswith("Cells with toggles alone: no scaling to judge.")
 
 

@@ -7,6 +7,8 @@ puts the folder into ``PYTHONPATH``.
   compilers and DTensor ask for that; it is registered when one of them is imported.
 * Each ``horovodrun`` imports torch in a child process, only to ask Horovod whether it was built
   with Gloo or MPI. The first one of a worker of the tests does; the others read its answer.
+* Spark forks the workers of all jobs of a session from one process, and each imports Horovod's
+  half for Spark, with pandas and SciPy. That process imports it for all.
 """
 
 import os
@@ -69,3 +71,5 @@ sys.meta_path.insert(0, _Finder())
 _state = os.environ.get("XDG_STATE_HOME")
 if _state and "".join(sys.orig_argv[1:2]).endswith("/horovodrun"):
     _remember_features(_state)
+elif sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
+    __import__("horovod.spark")

@@ -1,8 +1,12 @@
+from pathlib import Path
+from typing import Annotated
+
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
-from hvdprof.cli.measuring.command_words import separated
+from hvdprof.cli.measuring.command_words import Command, separated
 from hvdprof.errors import UsageError
 
 OPTIONS = {"--np": True, "-H": True, "--trace": False, "--run": False}
@@ -80,3 +84,31 @@ def test_paths_to_compare_are_no_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(build_app(), ["compare", "a.csv", "b.csv", "--margin", "3%"])
     assert "a.csv does not exist" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ([], ([], "here", 3)),
+        (["a b", "c"], ([Path("a b"), Path("c")], "here", 3)),
+        (["--text", "x", "--number", "4", "-"], ([Path("-")], "x", 4)),
+    ],
+)
+def test_values_are_those_of_typer(words, values):
+    found = []
+
+    def command(
+        paths: Annotated[list[Path] | None, typer.Argument()] = None,
+        text: str = "here",
+        number: Annotated[int, typer.Option(min=2)] = 3,
+    ):
+        found.append((list(paths or []), text, number))
+
+    for kind in (None, Command):
+        app = typer.Typer()
+        app.command(cls=kind)(command)
+        assert CliRunner().invoke(app, words).exit_code == 0
+        assert CliRunner().invoke(app, [*words, "--number", "1"]).exit_code == 2
+        assert CliRunner().invoke(app, [*words, "--number", "x"]).exit_code == 2
+
+    assert found == [values, values]

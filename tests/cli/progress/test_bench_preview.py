@@ -56,7 +56,7 @@ def test_skipped_cells_and_warnings_are_announced() -> None:
         "  4 launches of mnist; np 1, 2; 1 repeat.",
         "  Time: unknown before the first launch.",
     ]
-    assert lines[3].startswith("skipped: mnist np=1 fp16 average: ")
+    assert lines[3].startswith("skipped: mnist np=1 fp16: ")
     assert lines[4] == "! one host has 1 core"
 
 

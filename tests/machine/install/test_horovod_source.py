@@ -127,8 +127,9 @@ message("CUDA of torch: ${{Pytorch_CUDA}}")
 
 @pytest.mark.install
 @pytest.mark.parametrize("has_toolkit", [False, True])
+@pytest.mark.parametrize("compiles", [False, True])
 def test_an_nvcc_without_a_toolkit_makes_no_build_for_gpus(
-    tmp_path: Path, real_source: Path, has_toolkit: bool
+    tmp_path: Path, real_source: Path, has_toolkit: bool, compiles: bool
 ) -> None:
     cmake = shutil.which("cmake")
     if cmake is None:
@@ -147,8 +148,10 @@ def test_an_nvcc_without_a_toolkit_makes_no_build_for_gpus(
             (tmp_path / "cuda" / name).parent.mkdir(exist_ok=True)
             (tmp_path / "cuda" / name).write_text("#define CUDA_VERSION 13000\n")
     path = f"{tmp_path / 'cuda/bin'}{os.pathsep}{os.environ['PATH']}"
+    # What Horovod's CMake files set where an nvcc works, such as a script that starts a real one.
+    found = [f"-DCMAKE_CUDA_COMPILER={tmp_path / 'cuda/bin/nvcc'}"] if compiles else []
     answer = subprocess.run(
-        [cmake, "-S", tmp_path, "-B", tmp_path / "build"],
+        [cmake, "-S", tmp_path, "-B", tmp_path / "build", *found],
         env=os.environ | {"PATH": path, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,

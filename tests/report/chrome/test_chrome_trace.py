@@ -32,7 +32,7 @@ from tests.builders.traced_run import (
 
 ONE_STEP = """\
 rank 0 (node1) / steps
-    0.000  +20.000  resnet18 none average
+    0.000  +20.000  resnet18 Horovod
     0.000  +20.000    step 1
 rank 0 (node1) / phases
     0.000   +1.000  data
@@ -42,7 +42,7 @@ rank 0 (node1) / phases
    15.000   +5.000  optimizer
    15.000   +4.000    blocked in synchronize()
 rank 1 (node2) / steps
-    0.000  +20.000  resnet18 none average
+    0.000  +20.000  resnet18 Horovod
     0.000  +20.000    step 1
 rank 1 (node2) / phases
     0.000   +1.000  data
@@ -305,8 +305,8 @@ def several_passes():
 def test_without_a_wish_the_trace_pass_of_the_most_ranks_is_shown():
     trace = exported(several_passes())
     assert trace["otherData"]["pass"] == PASS_ID
-    assert events_named(trace, "resnet18 none average")
-    assert events_named(trace, "mnist none average")
+    assert events_named(trace, "resnet18 Horovod")
+    assert events_named(trace, "mnist Horovod")
 
 
 def test_a_pass_can_be_chosen():
@@ -315,8 +315,8 @@ def test_a_pass_can_be_chosen():
 
 def test_a_model_can_be_chosen():
     trace = exported(several_passes(), model="mnist")
-    assert events_named(trace, "mnist none average")[0]["ts"] == 0
-    assert not events_named(trace, "resnet18 none average")
+    assert events_named(trace, "mnist Horovod")[0]["ts"] == 0
+    assert not events_named(trace, "resnet18 Horovod")
     assert not events_named(trace, "ALLREDUCE")
 
 

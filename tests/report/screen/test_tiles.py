@@ -51,9 +51,7 @@ def test_another_cell_has_its_own_numbers():
     rows = two_toggles()
     shown = by_title(analysis(rows), rows[3])
     assert shown["Scaling efficiency"].value == "89.7 ± 2.6 %"
-    assert shown["Scaling efficiency"].detail == (
-        "resnet18 on 2 ranks, fp16 average, against torch np=1"
-    )
+    assert shown["Scaling efficiency"].detail == ("resnet18 on 2 ranks, fp16, against torch np=1")
     assert shown["Largest cause"].value == "none"
     assert shown["Potential efficiency"].value == "-"
 

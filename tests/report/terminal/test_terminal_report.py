@@ -34,18 +34,18 @@ np  toggles    samples/s  med., p95      efficiency     mean     overhead
 ─────────────────────────────────────────────────────────────────────────
  1  plain        612 ± 5    26.1 ms        baseline                     -
     torch                   27.0 ms
- 1  none         601 ± 6    26.6 ms    98.2 ± 1.3 %  40.0 µs  1.2 ± 0.4 %
-    average                 27.6 ms                    0.1 %
+ 1  Horovod      601 ± 6    26.6 ms    98.2 ± 1.3 %  40.0 µs  1.2 ± 0.4 %
+                            27.6 ms                    0.1 %
 ─────────────────────────────────────────────────────────────────────────
- 2  none      1,031 ± 28    31.0 ms    84.2 ± 2.3 %  3.50 ms  1.2 ± 0.4 %
-    average                 33.4 ms                   11.3 %
+ 2  Horovod   1,031 ± 28    31.0 ms    84.2 ± 2.3 %  3.50 ms  1.2 ± 0.4 %
+                            33.4 ms                   11.3 %
  2  fp16      1,098 ± 32    29.1 ms    89.7 ± 2.6 %  2.21 ms  1.2 ± 0.4 %
-    average                 30.9 ms                    7.6 %
- 2  none        702 ± 52    45.6 ms          57.4 %  18.6 ms  3.4 ± 5.5 %
-    adasum                  61.2 ms  (52.4 to 60.8)   40.8 %
+                            30.9 ms                    7.6 %
+ 2  Adasum      702 ± 52    45.6 ms          57.4 %  18.6 ms  3.4 ± 5.5 %
+                            61.2 ms  (52.4 to 60.8)   40.8 %
 ─────────────────────────────────────────────────────────────────────────
- 4  none     1,200 ± 110    53.1 ms  oversubscribed  22.9 ms  5.1 ± 4.9 %
-    average                 77.0 ms                   43.1 %
+ 4  Horovod  1,200 ± 110    53.1 ms  oversubscribed  22.9 ms  5.1 ± 4.9 %
+                            77.0 ms                   43.1 %
 
 Findings
   warning: Peer access between GPUs disabled
@@ -61,9 +61,9 @@ Failed
 
 Skipped
   fp16 compression does nothing at np=1: Horovod sends nothing
-    np=1 fp16 average: resnet18, mnist
+    np=1 fp16: resnet18, mnist
   Adasum needs a power of two ranks
-    np=3 none average: resnet18
+    np=3 Horovod: resnet18
 
 Warnings
   ! np=4 on 2 cores is oversubscribed: its numbers say nothing about scaling.
@@ -97,9 +97,9 @@ def test_everything_at_80_columns():
 @pytest.mark.heavy
 def test_wide_terminals_show_one_line_a_cell_with_the_final_loss():
     lines = rendered(everything(), width=120).splitlines()
-    assert [line.split() for line in lines if line.startswith(" 2  none adasum")] == [
+    assert [line.split() for line in lines if line.startswith(" 2  Adasum")] == [
         [
-            *("2", "none", "adasum", "702", "±", "52", "45.6", "ms", "61.2", "ms"),
+            *("2", "Adasum", "702", "±", "52", "45.6", "ms", "61.2", "ms"),
             *("57.4", "%", "(52.4", "to", "60.8)", "18.6", "ms", "40.8", "%"),
             *("3.4", "±", "5.5", "%", "0.398"),
         ]

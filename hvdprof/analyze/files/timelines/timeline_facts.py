@@ -70,7 +70,8 @@ def timeline_unanswered(sums: TimelineSums, row: FrameRow) -> tuple[Unanswered, 
         sums: Sums over the rows of one file.
         row: The row of TIMELINES of the same file.
     """
-    size = None if is_missing(row["np"]) else int(row["np"])
+    # The number is that of the highest rank named: 1 says nothing of the others.
+    size = None if is_missing(row["np"]) or row["np"] < 2 else int(row["np"])
     open_questions = [
         Unanswered(
             "how well the job scales (a timeline has no baseline and slows the job)",

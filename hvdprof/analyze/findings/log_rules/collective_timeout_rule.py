@@ -98,9 +98,15 @@ def _conclusion(
     if len({*first["sequence"].dropna()}) > 1:
         return _out_of_step(first)
     name = str(row["operation"]) or "collective"
+    waited = _waited(first)
+    came, lacking = _by_state(timeouts, row)
+    if absent := sorted(lacking - {*ranks}):
+        lack = f"{_who(absent)} had not enqueued it."
+        evidence = sentences(f"{_who(ranks)} timed out in {what}{waited}.", lack)
+        action = in_turn(_read_first(absent), _DUMP)
+        return f"{name}, without {_short(absent)}", evidence, action, "likely"
     known = first["num_group_ranks"].dropna()
     size = num_ranks if known.empty else int(known.iloc[0])
-    waited = _waited(first)
     if size is None or not ranks or len(ranks) > size:
         gaps = sorted(set(range(max(ranks, default=0))) - set(ranks)) if _is_of_all(first) else []
         reported = first["reported_by"].dropna()
@@ -122,7 +128,7 @@ def _conclusion(
             _beginning(row),
         )
         return f"{name} on all {size} ranks", evidence, _CHECK_NETWORK, "likely"
-    others = sorted(set(range(size)) - {*ranks, *_that_came(timeouts, row)})
+    others = sorted(set(range(size)) - {*ranks, *came})
     if not others:
         evidence = sentences(
             f"{_who(ranks)} of {size} timed out in {what}{waited}.", "All ranks had enqueued it."
@@ -270,14 +276,17 @@ def _beginning(row: FrameRow) -> str:
     return "It is the first collective of its process group." if none else ""
 
 
-def _that_came(timeouts: pd.DataFrame, row: FrameRow) -> set[int]:
-    """Ranks that had enqueued this collective of this group, by the state that they print."""
+def _by_state(timeouts: pd.DataFrame, row: FrameRow) -> tuple[set[int], set[int]]:
+    """Ranks that had enqueued this collective of this group, and that had not, as they print."""
     if is_missing(row["sequence"]):
-        return set()
-    came = timeouts["last_enqueued"].ge(int(row["sequence"])).fillna(False).astype(bool)
+        return set(), set()
     own = _group(str(row["group"]))
     same = timeouts["group"].map(lambda group: not own or _group(str(group)) == own).astype(bool)
-    return {int(rank) for rank in timeouts.loc[(came & same).to_numpy(), "rank"].dropna()}
+    known = timeouts[(same & timeouts[["rank", "last_enqueued"]].notna().all(axis=1)).to_numpy()]
+    # A rank that prints its state twice may have come in between.
+    last = known.groupby(known["rank"].astype(int))["last_enqueued"].max()
+    is_there = last.ge(int(row["sequence"])).to_numpy(bool)
+    return set(last.index[is_there]), set(last.index[~is_there])
 
 
 def _who(ranks: list[int]) -> str:

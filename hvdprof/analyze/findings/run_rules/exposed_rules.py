@@ -27,10 +27,12 @@ from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, between_gpus
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
 from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
-from hvdprof.analyze.findings.run_rules.gpu_transfer import (
+from hvdprof.analyze.findings.run_rules.transfer_parts import (
     LOOK_AT_NCCL,
     ONLY_NEGOTIATES,
+    executed_share,
     negotiation,
+    trace_differs,
 )
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.steps.light_recording import full_command, is_light
@@ -46,9 +48,6 @@ CYCLES_OF_A_WAIT = 4
 
 A tensor is submitted in one and answered in the next. A longer wait has another cause.
 """
-
-LARGE_COPIES = 0.05
-"""Share of exposed transfer from which copies into and out of the fusion buffer are named."""
 
 NETWORK_SHARE = 0.7
 """Transfers that reach as much of what the network gives are limited by the network."""
@@ -80,6 +79,8 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
     for term in costly_causes(evidence, EXPOSED_TRANSFER):
         cell = term.cell
         light = is_light(evidence.run)
+        # DDP and FSDP2 negotiate nothing and have no timeline.
+        of_torch = cell["engine"] in (DDP_ENGINE, *_OF_TORCH)
         likely = _of_windows(evidence) if light else _likely(evidence, term)
         yield Finding(
             likely.id,
@@ -89,12 +90,12 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cell)}: exposed transfer takes {term.share_text} of the step "
                 "after the last rank has arrived.",
-                "" if light else _split(term),
+                "" if light or of_torch else executed_share(term),
                 likely.why,
                 likely.evidence,
             ),
             likely.action,
-            "possible" if light else "likely",
+            "possible" if light or trace_differs(term) else "likely",
             **term.cost,
         )
 
@@ -107,24 +108,6 @@ def _of_windows(evidence: Evidence) -> Likely:
         "exposed transfer or jitter",
         "Means over windows of steps do not separate them.",
         advice(f"record single steps, which separates them: run `{command}`", command=command),
-    )
-
-
-def _split(term: CostlyCause) -> str:
-    """How much of it is execution; DDP and FSDP2 negotiate nothing and have no timeline."""
-    if term.cell["engine"] in (DDP_ENGINE, *_OF_TORCH):
-        return ""
-    share = float(term.row["executing_share"])
-    if math.isnan(share):
-        return "Execution and negotiation are not split: no trace pass."
-    executes, rest = units.percent(share, 0), units.percent(1 - share, 0)
-    copying = float(term.row["copying_share"])
-    copies = (
-        f", {units.percent(copying, 0)} with copies for fusion" if copying >= LARGE_COPIES else ""
-    )
-    return (
-        f"A collective executes in {executes} of that time{copies}. Negotiation and Horovod's "
-        f"cycle take the other {rest}."
     )
 
 
@@ -153,7 +136,18 @@ def _waits_for_horovod(
             f"{units.milliseconds(cycle_ns)}, so the wait for cycles matters.",
             _SHORT_CYCLE,
         )
-    return negotiation(evidence, term) if setting.on_gpus else None
+    cores = _free_cores(setting) if _lacks_cores(setting) else Advice()
+    return negotiation(evidence, term, _between(setting), cores)
+
+
+def _lacks_cores(setting: CellSetting) -> bool:
+    return setting.every_core_computes and not setting.on_gpus
+
+
+def _between(setting: CellSetting) -> str:
+    if setting.on_gpus:
+        return "between GPUs"
+    return f"between {setting.num_hosts} hosts" if setting.num_hosts > 1 else "on one host"
 
 
 def _transfer(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Likely:

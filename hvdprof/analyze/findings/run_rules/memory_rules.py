@@ -13,7 +13,7 @@ from hvdprof.analyze.findings.advice import advice, sentences
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.machine_evidence import LEAST_SWAP
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording.sample_format import (
@@ -76,7 +76,7 @@ _XID = advice(
 
 def memory_grows(evidence: Evidence) -> Iterator[Finding]:
     """Memory of ranks that grows over the steady steps, and has not ended to."""
-    rows = _base_rows(evidence)
+    rows = evidence.machine_rows
     for measure, general in _GROWS.items():
         own = rows[(rows["measure"] == measure).to_numpy()]
         grown = own["high"] - own["low"]
@@ -114,7 +114,9 @@ def memory_grows(evidence: Evidence) -> Iterator[Finding]:
 
 def host_swaps(evidence: Evidence) -> Iterator[Finding]:
     """Hosts that wrote to or read from swap while they trained."""
-    samples = evidence.table(HOST_SAMPLES.name).astype({"measure": str, "pass_id": str})
+    samples = as_text(evidence.table(HOST_SAMPLES.name), ["measure", "pass_id"])
+    if samples.empty:
+        return
     amounts = samples.assign(bytes=samples["mean"] * samples["duration_ns"] / 1e9)
     sums = amounts.pivot_table(
         index=["pass_id", "rank"], columns="measure", values=["bytes", "duration_ns"], aggfunc="sum"
@@ -125,10 +127,8 @@ def host_swaps(evidence: Evidence) -> Iterator[Finding]:
     lengths_s = sums["duration_ns", SWAP_IN] / 1e9
     rates = sums["bytes", SWAP_IN] / lengths_s
     place = int(np.nan_to_num(rates.to_numpy(dtype=float)).argmax())
-    read, written = (
-        float(rates.iloc[place]),
-        float((sums["bytes", SWAP_OUT] / lengths_s).iloc[place]),
-    )
+    read = float(rates.iloc[place])
+    written = float((sums["bytes", SWAP_OUT] / lengths_s).iloc[place])
     if read < LEAST_SWAP:
         return
     pass_id, rank = (sums.index.get_level_values(level)[place] for level in ("pass_id", "rank"))
@@ -154,7 +154,7 @@ def host_swaps(evidence: Evidence) -> Iterator[Finding]:
 
 def allocation_retries(evidence: Evidence) -> Iterator[Finding]:
     """GPUs whose memory was full, so that torch freed its cache and tried again."""
-    rows = _base_rows(evidence)
+    rows = evidence.machine_rows
     own = rows[((rows["measure"] == TORCH_RETRIES) & (rows["mean"] > 0)).to_numpy()]
     if own.empty:
         return
@@ -174,7 +174,7 @@ def allocation_retries(evidence: Evidence) -> Iterator[Finding]:
 
 def unequal_memory(evidence: Evidence) -> Iterator[Finding]:
     """A rank that needs much more GPU memory than the others."""
-    rows = _base_rows(evidence)
+    rows = evidence.machine_rows
     own = rows[(rows["measure"] == TORCH_PEAK).to_numpy()]
     found = own[(own["high"] >= UNEQUAL * own["others"]).to_numpy()]
     if found.empty:
@@ -214,20 +214,13 @@ def gpu_errors(evidence: Evidence) -> Iterator[Finding]:
 
 def _faulting_rank(evidence: Evidence, pass_id: str, host: str) -> int | None:
     """The rank on a host with nearly all major faults of a pass; None without one."""
-    rows = evidence.table(RANK_MACHINE.name).astype({"pass_id": str, "measure": str})
+    rows = as_text(evidence.table(RANK_MACHINE.name), ["pass_id", "measure"])
     own = rows[((rows["pass_id"] == pass_id) & (rows["measure"] == MAJOR_FAULTS)).to_numpy()]
     faults = own.groupby("rank")["mean"].mean()
     if len(faults) < 2 or not faults.max() >= MOST_FAULTS * faults.sum() > 0:
         return None
     rank = int(str(faults.idxmax()))
     return rank if _host_of(evidence, pass_id, rank) == host else None
-
-
-def _base_rows(evidence: Evidence) -> pd.DataFrame:
-    """RANK_MACHINE of the launches that speak for their cells."""
-    rows = evidence.table(RANK_MACHINE.name).astype({**dict.fromkeys(LAUNCH, str), "measure": str})
-    merged: pd.DataFrame = rows.merge(evidence.measured()[LAUNCH], on=LAUNCH)
-    return merged
 
 
 def _steps_left(evidence: Evidence, found: pd.DataFrame, pass_id: str) -> float | None:

@@ -24,6 +24,7 @@ from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of
 from hvdprof.analyze.steps.light_recording import is_light, row_noun
 from hvdprof.model.causes import PAUSE
 from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 LONG_STEP = 2.0
@@ -56,12 +57,12 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
     steps = evidence.table(JOB_STEPS.name)
     if steps.empty:
         return
-    measured = evidence.measured()
+    measured = evidence.measured
     measured = measured[measured["size"] == 1]
     named = {_names(cause.cell) for cause in costly_causes(evidence, PAUSE, oversubscribed=True)}
     rows = row_noun(evidence.run)
     per_step = "per step " if is_light(evidence.run) else ""
-    steady = steps[steps["steady"]].astype(dict.fromkeys(LAUNCH, str))
+    steady = as_text(steps[steps["steady"]], LAUNCH)
     joined = steady.merge(measured[~measured["oversubscribed"]], on=LAUNCH)
     for (model, size, engine), of_cell in joined.groupby(
         ["model", "size", "engine"], observed=True

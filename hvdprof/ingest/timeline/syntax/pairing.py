@@ -1,12 +1,16 @@
-"""Begins and ends to slices, in plain Python: a stack per pid, in file order."""
+"""Begins and ends to slices, in plain Python: a stack per pid, in file order.
 
+Tested by tests/ingest/timeline/syntax/test_plain_path.py.
+"""
+
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from hvdprof.ingest.text.text_chunks import Chunks
-from hvdprof.ingest.timeline.syntax.fields import BEGIN, END, TICK, Event
+from hvdprof.ingest.timeline.syntax.fields import BEGIN, END, MARK, TICK, Event
 from hvdprof.ingest.timeline.syntax.parsed_timeline import (
     DEEPEST,
     OPEN,
@@ -18,6 +22,20 @@ from hvdprof.ingest.timeline.syntax.parsed_timeline import (
 from hvdprof.model.arrays import Int64s
 
 NEGOTIATE = "NEGOTIATE_"
+
+_NAME = rb'"name": "([^"\\\x80-\xff]*)", '
+_TIME = rb'"ts": (0|[1-9]\d{0,17})'
+_PID = rb', "pid": (0|[1-9]\d{0,17})'
+# Where none else fits, the last one does: a match never lies further on.
+_PLAIN = re.compile(
+    rb'[,\[\] \t\r\n]*(?:\{"ph": "(?:B", ' + _NAME + _TIME + _PID + rb"\}"
+    rb'|E", ' + _TIME + _PID + rb'(?:\}|, "args": (\{[^{}\x80-\xff]*\})\})'
+    rb'|i", ' + _NAME + _TIME + rb', "s": "g"\}'
+    rb'|X", "name": "(\d{1,9})", ' + _TIME + _PID + rb', "dur": 0\})|(.))',
+    re.DOTALL,
+)
+_B, _E, _E_WITH_ARGS, _I, _X = 3, 5, 6, 8, 11
+"""The last group of each kind of record."""
 
 
 class Pairing(Protocol):
@@ -50,7 +68,7 @@ class Pairing(Protocol):
 
 
 class PlainPairing:
-    """The pairing without compiled code; it takes nothing quickly."""
+    """The pairing without compiled code."""
 
     def __init__(self) -> None:
         self._slices: list[list[int]] = []
@@ -59,26 +77,49 @@ class PlainPairing:
         self._stacks: dict[int, list[list[int]]] = {}
         self._names: dict[str, int] = {}
         self._args: dict[str, int] = {}
+        self._pids: dict[int, int] = {}
+        self._plain_args: dict[bytes, int] = {}
         self._counts = dict.fromkeys("BEXi", 0)
 
     def scan(self, chunks: Chunks, start: int, order: int) -> tuple[int, int]:
-        """Nothing is taken quickly."""
-        return start, order
+        """Take records of known pids that stand as Horovod writes them."""
+        text, place, pids = chunks.data.data[: chunks.end], start, self._pids
+        for found in _PLAIN.finditer(text, start):
+            kind = found.lastindex
+            if kind == _B and (pid := pids.get(int(found[3]))) is not None:
+                self._begin(found[1].decode(), int(found[2]), pid, order)
+            elif kind == _E and (pid := pids.get(int(found[5]))) is not None:
+                self._end(-1, int(found[4]), pid, order)
+            elif kind == _I:
+                self._mark(found[7].decode(), int(found[8]), order)
+            elif kind == _X and (pid := pids.get(int(found[11]))) is not None:
+                self._tick(int(found[9]), int(found[10]), pid, order)
+            elif (
+                kind == _E_WITH_ARGS
+                and (pid := pids.get(int(found[5]))) is not None
+                and (args := self._plain_args.get(found[6])) is not None
+            ):
+                self._end(args, int(found[4]), pid, order)
+            else:
+                break
+            place = found.end()
+            order += 1
+        return place, order
 
     def put(self, event: Event, pid: int, order: int, text: str) -> None:
         """See ``Pairing``."""
-        self._counts[event.kind] += 1
         if event.kind == BEGIN:
-            self._begin(event, pid, order)
+            self._begin(event.name, event.ts_us, pid, order)
         elif event.kind == END:
-            self._end(event, pid, order)
+            self._end(self._arg(event.args, text), event.ts_us, pid, order)
         elif event.kind == TICK:
-            self._ticks.append((pid, event.rank, event.ts_us, order))
+            self._tick(event.rank, event.ts_us, pid, order)
         else:
-            self._marks.append((_code(self._names, event.name), event.ts_us, order))
+            self._mark(event.name, event.ts_us, order)
 
     def rename(self, number: int, code: int) -> None:
-        """Codes are given with every record."""
+        """See ``Pairing``."""
+        self._pids[number] = code
 
     def name(self, code: int, tensor: str) -> None:
         """Pairs are formed by pid alone."""
@@ -106,23 +147,40 @@ class PlainPairing:
         marks = Marks(name.astype(np.int32), ts, order)
         return slices, ticks, marks, tuple(self._names), tuple(self._args)
 
-    def _begin(self, event: Event, pid: int, order: int) -> None:
+    def _arg(self, args: str | None, text: str) -> int:
+        if args is None:
+            return -1
+        code = _code(self._args, args)
+        if plain := _PLAIN.fullmatch(text.encode("latin-1")):
+            # What it means is never asked again.
+            self._plain_args[plain[6]] = code
+        return code
+
+    def _begin(self, name: str, ts_us: int, pid: int, order: int) -> None:
+        self._counts[BEGIN] += 1
         stack = self._stacks.setdefault(pid, [])
-        if event.name.startswith(NEGOTIATE) or len(stack) >= DEEPEST:
+        if name.startswith(NEGOTIATE) or len(stack) >= DEEPEST:
             stack.clear()
-        name = _code(self._names, event.name)
-        row = [pid, name, event.ts_us, OPEN, len(stack), order, OPEN, -1]
+        row = [pid, _code(self._names, name), ts_us, OPEN, len(stack), order, OPEN, -1]
         stack.append(row)
         self._slices.append(row)
 
-    def _end(self, event: Event, pid: int, order: int) -> None:
-        args = -1 if event.args is None else _code(self._args, event.args)
+    def _end(self, args: int, ts_us: int, pid: int, order: int) -> None:
+        self._counts[END] += 1
         stack = self._stacks.get(pid)
         if stack:
             row = stack.pop()
-            row[3], row[6], row[7] = event.ts_us - row[2], order, args
+            row[3], row[6], row[7] = ts_us - row[2], order, args
         else:
-            self._slices.append([pid, ORPHAN, event.ts_us, 0, 0, ORPHAN, order, args])
+            self._slices.append([pid, ORPHAN, ts_us, 0, 0, ORPHAN, order, args])
+
+    def _tick(self, rank: int, ts_us: int, pid: int, order: int) -> None:
+        self._counts[TICK] += 1
+        self._ticks.append((pid, rank, ts_us, order))
+
+    def _mark(self, name: str, ts_us: int, order: int) -> None:
+        self._counts[MARK] += 1
+        self._marks.append((_code(self._names, name), ts_us, order))
 
 
 def _code(codes: dict[str, int], text: str) -> int:

@@ -1,11 +1,16 @@
+import io
 import json
+import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, Damage
+from hvdprof.ingest.text.text_chunks import Chunks
+from hvdprof.ingest.timeline.syntax.pairing import PlainPairing
+from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, Damage, RawTimeline
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
+from hvdprof.ingest.timeline.syntax.record_reader import Reader
 from tests.builders.places import RECORDINGS
 from tests.builders.timeline_reference import assert_same, marks, rows, ticks
 
@@ -157,3 +162,52 @@ def test_no_content_is_an_error_and_borders_change_nothing(
 ) -> None:
     content = f"[{BEGIN},".encode() + content
     assert_same(parse_plain(content, chunk_bytes=chunk_bytes), parse_plain(content))
+
+
+class RecordByRecord(PlainPairing):
+    """Takes nothing quickly: the reader decodes every record as JSON."""
+
+    def scan(self, chunks: Chunks, start: int, order: int) -> tuple[int, int]:
+        return start, order
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        BEGIN,
+        END,
+        '{"ph": "E", "ts": 007, "pid": 1}',
+        '{"ph": "E", "ts": 2, "pid": 1, "args": {dtype}}',
+        '{"ph": "E", "ts": 2, "pid": 1, "args": {"dtype": "\\u0041"}}',
+        '{"ph": "B", "name": "é", "ts": 2, "pid": 1}',
+        '{"ph": "B", "name": "a\\"b", "ts": 2, "pid": 1}',
+        '{"ph": "B", "name": "a", "ts": 2, "pid": 9}',
+        '{"ph": "B", "name": "a", "ts": 99999999999999999999, "pid": 1}',
+        '{"ph": "X", "name": "3", "ts": 2, "pid": 1, "dur": 0}',
+        '{"ph": "X", "name": "3", "ts": 2, "pid": 1, "dur": 7}',
+        '{"ph": "i", "name": "CYCLE_START", "ts": 2, "s": "g"}',
+        NAME.replace("allreduce.a", "allreduce.b").strip(",\n"),
+    ],
+)
+def test_what_is_taken_quickly_is_what_json_says(record: str) -> None:
+    content = f"[\n{HEADER}{NAME}{BEGIN},{END},{record},{BEGIN}, {END},{record}]".encode()
+    assert_same(parse_plain(content), _record_by_record(content, 1 << 20))
+
+
+def test_damage_among_records_that_are_taken_quickly_is_the_same() -> None:
+    numbers = random.Random(3)
+    content = bytearray((RECORDINGS / "07_mpi_fp16.json").read_bytes())
+    content += (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
+    for _ in range(40):
+        place = numbers.randrange(len(content))
+        content[place : place + numbers.choice((1, 3, 60))] = numbers.randbytes(3)
+    expected = _record_by_record(bytes(content), 1 << 20)
+    assert expected.damage.num_places > 10
+    assert len(expected.slices) > 100
+    for chunk_bytes in (200, 5000, 1 << 20):
+        assert_same(parse_plain(bytes(content), chunk_bytes=chunk_bytes), expected)
+
+
+def _record_by_record(content: bytes, chunk_bytes: int) -> RawTimeline:
+    chunks = Chunks(io.BytesIO(content), len(content), chunk_bytes=chunk_bytes)
+    return Reader(chunks, RecordByRecord()).read()

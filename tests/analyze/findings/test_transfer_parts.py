@@ -1,10 +1,19 @@
 """Exposed communication on GPUs: what negotiates, and what carries the data."""
 
+from dataclasses import replace
+
 import pytest
 
 from hvdprof.analyze.pipeline import findings
-from tests.analyze.findings.test_run_findings import evidence, ranks, segments, table, term
+from tests.analyze.findings.test_run_findings import (
+    evidence,
+    ranks,
+    segments,
+    table,
+    term,
+)
 from tests.builders.finding_style import style_faults
+from tests.builders.finished_analysis import manifest, pass_record, segment
 
 ONE_HOST = ("node1", "node1")
 TWO_HOSTS = ("node1", "node2")
@@ -58,10 +67,45 @@ def test_transfer_of_gpus_is_what_nccl_does(executing):
 
 
 def test_on_cpus_the_controller_carries_the_data_as_well():
-    row = exposed(ONE_HOST, "cpu", executing=0.2, controller="gloo")
+    row = exposed(ONE_HOST, "cpu", executing=0.6, controller="gloo")
 
     assert row["id"] == "gloo-transfer"
     assert "--controller mpi" in row["action"]
+
+
+def test_what_mostly_negotiates_is_no_transfer_on_cpus_either():
+    spare = replace(manifest(), hosts=[{"hostname": "node1", "num_cores": 16}])
+    record = pass_record("p", [segment("s")], mode="throughput", controller="gloo")
+
+    row = exposed(ONE_HOST, "cpu", executing=0.2, manifest=replace(spare, passes=[record]))
+
+    assert row["title"] == "Exposed negotiation on one host"
+    assert "loopback" not in row["evidence"]
+    assert row["action"].startswith("Set HOROVOD_CYCLE_TIME=0.1")
+
+
+def test_between_hosts_of_cpus_negotiation_is_not_the_network():
+    row = exposed(TWO_HOSTS, "cpu", executing=0.2, share=0.9)
+
+    assert row["title"] == "Exposed negotiation between 2 hosts"
+    assert "faster network" not in row["action"].replace("nor a faster network helps", "")
+
+
+def test_ranks_that_compute_on_every_core_give_horovod_one_before_shorter_cycles():
+    own = term("exposed-transfer", 0.4, executing_share=0.2)
+    (row,) = findings(evidence([own], ranks=ranks(0, 1, num_threads=2))).to_dict("records")
+
+    assert row["title"] == "Exposed negotiation on one host"
+    assert row["action"].startswith("Set a smaller OMP_NUM_THREADS or run fewer ranks")
+    assert "CYCLE_TIME" not in row["action"]
+
+
+def test_a_trace_pass_with_other_exposed_transfer_does_not_split_it():
+    own = term("exposed-transfer", 0.4, traced_ns=1.75e6)
+    (row,) = findings(evidence([own])).to_dict("records")
+
+    assert "not split: the trace pass has 1.75 ms of exposed transfer per step" in row["evidence"]
+    assert "no trace pass" not in row["evidence"]
 
 
 def test_a_cycle_that_is_short_already_is_not_advised():

@@ -1,10 +1,18 @@
-"""The rule on exposed communication on GPUs: who negotiates, and who carries the data."""
+"""What exposed transfer consists of: how much executes, and what to do where it negotiates.
+
+Only a trace pass splits it.
+"""
+
+import math
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn, set_to
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
+
+LARGE_COPIES = 0.05
+"""Share of exposed transfer from which copies into and out of the fusion buffer are named."""
 
 MOSTLY_NEGOTIATES = 0.5
 """Where collectives execute in a smaller share of exposed transfer, negotiation is its cause."""
@@ -26,14 +34,47 @@ _COMPARE_CONTROLLERS = advice(
 )
 
 
-def negotiation(evidence: Evidence, term: CostlyCause) -> Likely | None:
-    """What to change where exposed transfer on GPUs is mostly negotiation and Horovod's cycle.
+def executed_share(term: CostlyCause) -> str:
+    """How much of exposed transfer of Horovod is execution, or why that is unknown."""
+    share = float(term.row["executing_share"])
+    if math.isnan(share):
+        return f"Execution and negotiation are not split: {_why_not_split(term)}."
+    executes, rest = units.percent(share, 0), units.percent(1 - share, 0)
+    copying = float(term.row["copying_share"])
+    copies = (
+        f", {units.percent(copying, 0)} with copies for fusion" if copying >= LARGE_COPIES else ""
+    )
+    return (
+        f"A collective executes in {executes} of that time{copies}. Negotiation and Horovod's "
+        f"cycle take the other {rest}."
+    )
+
+
+def _why_not_split(term: CostlyCause) -> str:
+    if not trace_differs(term):
+        return "no trace pass"
+    traced, own = (units.milliseconds(float(term.row[name])) for name in ("traced_ns", "time_ns"))
+    return f"the trace pass has {traced} of exposed transfer per step, the others {own}"
+
+
+def trace_differs(term: CostlyCause) -> bool:
+    """Whether the trace pass has too different an exposed transfer to split it."""
+    traced_ns, executing = (float(term.row[name]) for name in ("traced_ns", "executing_share"))
+    return math.isnan(executing) and not math.isnan(traced_ns)
+
+
+def negotiation(
+    evidence: Evidence, term: CostlyCause, place: str, free_cores: Advice
+) -> Likely | None:
+    """What to change where exposed transfer is mostly negotiation and Horovod's cycle.
 
     None where collectives execute in most of it, or where that is unknown.
 
     Args:
         evidence: The run.
-        term: Its exposed transfer in a cell of Horovod on GPUs.
+        term: Its exposed transfer in a cell of Horovod.
+        place: Between what the ranks negotiate: ``between GPUs``.
+        free_cores: What gives Horovod's threads cores; empty where they have some.
     """
     executing = float(term.row["executing_share"])
     if not executing < MOSTLY_NEGOTIATES:
@@ -41,11 +82,13 @@ def negotiation(evidence: Evidence, term: CostlyCause) -> Likely | None:
     present = cycle_ms(evidence)
     return Likely(
         "exposed-transfer",
-        "exposed negotiation between GPUs",
+        f"exposed negotiation {place}",
         "No collective executes meanwhile: the ranks agree on what to reduce next.",
         in_turn(
+            free_cores,
             set_to(f"{CYCLE_TIME}={SHORT_CYCLE_MS:g}", unit="milliseconds")
-            if present > SHORT_CYCLE_MS
+            # Shorter cycles take more of the cores that are missing.
+            if present > SHORT_CYCLE_MS and free_cores == Advice()
             else Advice(),
             _larger_cache(evidence),
             _COMPARE_CONTROLLERS,
