@@ -185,7 +185,7 @@ def _gate_of(
 def _rendered_limits(
     analysis: "Analysis", results: "tuple[LimitResult, ...]", gate: AnalysisFormat
 ) -> Render:
-    from hvdprof.report.ci.limit_formats import render_limits
+    from hvdprof.report.ci_formats import render_limits
 
     return lambda file: render_limits(analysis, results, gate, file)
 

@@ -8,7 +8,6 @@ from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup, single_rank
 from hvdprof.collect.clock.job_group import rank_group
 from hvdprof.collect.devices.rank_samples import sample_machine
-from hvdprof.collect.faults.injection import InjectingSession
 from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.identity import (
     Identity,
@@ -16,6 +15,7 @@ from hvdprof.collect.identity import (
     identity_from_environment,
     identity_from_horovod,
 )
+from hvdprof.collect.injection import InjectingSession
 from hvdprof.collect.lines.rank_lines import sample_rank
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.session import Session, SilentSession

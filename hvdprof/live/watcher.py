@@ -8,9 +8,8 @@ from itertools import chain
 from pathlib import Path
 
 from hvdprof.live.event_file import EventFile
-from hvdprof.live.job_rows import SHOWN, mean
 from hvdprof.live.job_state import Change, JobState
-from hvdprof.live.job_windows import JobWindows
+from hvdprof.live.job_windows import SHOWN, JobWindows, mean
 from hvdprof.live.long_pauses import Checkpoints, Evaluations
 from hvdprof.live.machine.machine_watch import MachineWatch
 from hvdprof.live.on_demand import OnDemand

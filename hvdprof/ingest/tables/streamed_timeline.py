@@ -36,7 +36,7 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
     execution_rows,
     use_rows,
 )
-from hvdprof.ingest.timeline.streaming.stream import NotInPartsError, PartSpool, read_in_parts
+from hvdprof.ingest.timeline.stream import NotInPartsError, PartSpool, read_in_parts
 from hvdprof.model.notes import notes_frame
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS

@@ -14,7 +14,7 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.answer import Answer
 from hvdprof.report.answers.scaling import with_ends
-from hvdprof.report.document.page_html import render_page_html
+from hvdprof.report.document.html_report import render_page_html
 from hvdprof.report.json_values import JsonObject, json_rows, json_value
 from hvdprof.report.sections.file_page import file_sections, nccl_test_sections, page_json
 from hvdprof.report.sections.section import Head, Page, Section

@@ -26,8 +26,14 @@ from hvdprof.model.results.comparison import (
     size_text,
 )
 from hvdprof.report.answer import Answer
-from hvdprof.report.ci.github import Annotation, AnnotationKind, write_github
-from hvdprof.report.ci.junit import CaseOutcome, JunitCase, write_junit
+from hvdprof.report.ci_formats import (
+    Annotation,
+    AnnotationKind,
+    CaseOutcome,
+    JunitCase,
+    write_github,
+    write_junit,
+)
 from hvdprof.report.comparison.comparison_page import comparison_page, gate_text
 from hvdprof.report.document.section_markdown import write_markdown
 from hvdprof.report.format_names import ComparisonFormat

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from hvdprof import collect
-from hvdprof.collect.faults import injection
+from hvdprof.collect import injection
 from tests.builders.fake_torch import FakeHorovodOptimizer, FakeModel, FakeParameter, FakeTime
 from tests.builders.recorded import of_kind, phase_ns, recorded, steps_of
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hvdprof.ingest.timeline.streaming.stream import PartSpool
+from hvdprof.ingest.timeline.stream import PartSpool
 
 
 def test_parts_come_back_in_their_order_and_share_their_categories(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hvdprof.model.limits import LimitOutcome, LimitResult
-from hvdprof.report.ci.github import MOST_ANNOTATIONS, SUMMARY_VARIABLE
-from hvdprof.report.ci.limit_formats import render_limits
+from hvdprof.report.ci_formats import MOST_ANNOTATIONS, SUMMARY_VARIABLE, render_limits
 from hvdprof.report.format_names import GATE_SUFFIXES, GATES, AnalysisFormat
 from tests.builders.finished_analysis import analysis
 

@@ -1,4 +1,4 @@
-"""A session that injects faults into a rank, around the session that records it."""
+"""Faults injected on purpose into a rank: a session around the session that records it."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -32,7 +32,7 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
     execution_rows,
     use_rows,
 )
-from hvdprof.ingest.timeline.streaming.stream import NotInPartsError, read_in_parts
+from hvdprof.ingest.timeline.stream import NotInPartsError, read_in_parts
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from tests.builders.places import CORPUS, RECORDINGS, needs_corpus
 from tests.builders.timeline_writer import TimelineWriter
