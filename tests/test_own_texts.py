@@ -49,11 +49,8 @@ ALLOWED = {
     "hvdprof/report/markdown_text.py": (3, _DRAWN),
     "hvdprof/report/screen/verdict_band.py": (1, _WORDS),
     "hvdprof/report/screen/open_points.py": (1, _NUMBER),
-    "hvdprof/report/sentence_ends.py": (3, "verdicts on files and notes are running texts"),
-    "hvdprof/report/tables/table_query.py": (
-        5,
-        "a file of the kernel" + "; " + "messages of DuckDB",
-    ),
+    "hvdprof/report/finding_texts.py": (3, "verdicts on files and notes are running texts"),
+    "hvdprof/report/tables/table_query.py": (5, "a file of the kernel; messages of DuckDB"),
     "hvdprof/report/terminal/report_page.py": (1, "a time of the manifest"),
     "hvdprof/report/terminal/run_facts.py": (1, "a time of the manifest"),
     "hvdprof/report/terminal/table_section.py": (5, _COLUMN),

@@ -1,7 +1,4 @@
-"""How a script's calls reach the recorder, and never with an exception of its own.
-
-Tested in ``tests/collect/test_recorder.py`` and ``tests/collect/auto/test_autorecord.py``.
-"""
+"""How a script's calls reach the recorder, and never with an exception of its own."""
 
 import contextlib
 import functools

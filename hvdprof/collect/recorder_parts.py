@@ -1,7 +1,4 @@
-"""The parts of a recorder: one for each purpose of a session.
-
-Tested by tests/collect/test_recorder.py.
-"""
+"""The parts of a recorder: one for each purpose of a session."""
 
 import functools
 import time

@@ -1,7 +1,4 @@
-"""The steps of a rank, one at a time, from their marks to their lines in the recorder file.
-
-Tested by tests/collect/test_recorder.py.
-"""
+"""The steps of a rank, one at a time, from their marks to their lines in the recorder file."""
 
 import threading
 from collections import deque

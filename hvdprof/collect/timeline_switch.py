@@ -1,7 +1,4 @@
-"""Horovod's own timeline, started and stopped, and the lines with the times of both.
-
-Tested by tests/collect/test_recorder.py.
-"""
+"""Horovod's own timeline, started and stopped, and the lines with the times of both."""
 
 import os
 import time

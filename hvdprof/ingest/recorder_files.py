@@ -1,7 +1,4 @@
-"""Files of hvdprof's recorder that are given without their run directory, to tables.
-
-Tested in ``tests/ingest/test_load_files.py``.
-"""
+"""Files of hvdprof's recorder that are given without their run directory, to tables."""
 
 from collections.abc import Sequence
 from pathlib import Path

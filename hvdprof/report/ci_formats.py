@@ -1,8 +1,6 @@
 """Results for CI services: cases of JUnit XML, annotations of GitHub, and the limits of a run.
 
 The runner shows ten annotations of a kind and step, and a summary of up to 1 MiB.
-
-Tested in ``tests/report/comparison/test_comparison_formats.py``.
 """
 
 import io

@@ -1,6 +1,7 @@
-"""Texts of findings and files, the same in the terminal, in documents and on the dashboard."""
+"""Texts of findings and files, the same everywhere, and where a sentence of them ends."""
 
 import math
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ _SMALLEST_GAIN = 0.0005
 
 NOT_IN_FILE = "Not in this file"
 """The heading of the questions that a file does not answer."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +180,13 @@ def _note(page: FilePage) -> str:
 
 def _sentence(question: str) -> str:
     return f"{question[0].upper()}{question[1:]}."
+
+
+def each_sentence(text: str) -> list[str]:
+    """The sentences of a text; none of an empty one."""
+    return _SENTENCE_END.split(text) if text else []
+
+
+def first_clause(text: str) -> str:
+    """The first sentence without its full stop."""
+    return _SENTENCE_END.split(text)[0].rstrip(".")

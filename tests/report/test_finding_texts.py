@@ -1,7 +1,7 @@
 import pytest
 
 from hvdprof.model.file_page import Fact, FilePage, Unanswered
-from hvdprof.report.finding_texts import file_texts, finding_texts
+from hvdprof.report.finding_texts import each_sentence, file_texts, finding_texts, first_clause
 from tests.builders.finished_analysis import NAN, finding
 
 FACTS = (
@@ -110,3 +110,14 @@ def test_kind_and_size_stand_beside_the_name_and_a_question_is_a_sentence():
 )
 def test_a_file_without_facts_says_why(values, note):
     assert file_texts(page(**values)).note == note
+
+
+def test_a_number_or_a_name_ends_no_sentence():
+    text = "Step 2.5 of main.py took 3.0 s. Fix it! Or wait."
+    assert each_sentence(text) == ["Step 2.5 of main.py took 3.0 s.", "Fix it!", "Or wait."]
+    assert each_sentence("") == []
+
+
+def test_the_first_clause_has_no_full_stop():
+    assert first_clause("Few steps. Measure more.") == "Few steps"
+    assert first_clause("No stop") == "No stop"

@@ -1,7 +1,5 @@
 """The process of a rank and its host, as the kernel has them in ``/proc`` and ``/sys``.
 
-Tested in ``tests/collect/devices/test_host_source.py`` and ``test_host_source.py``.
-
 Tested in ``tests/collect/devices/test_host_source.py``.
 """
 

@@ -2,8 +2,6 @@
 
 Horovod's code stays as it is; only ``synchronize`` of the watched optimizer object is replaced,
 because scripts that clip gradients call it themselves.
-
-Tested by tests/collect/engines/test_gradient_watch.py.
 """
 
 import functools

@@ -1,7 +1,4 @@
-"""Guarded calls of TensorFlow that Python makes one by one: batches, gradients, updates.
-
-Tested by tests/collect/tensorflow/test_tensorflow_watch.py.
-"""
+"""Guarded calls of TensorFlow that Python makes one by one: batches, gradients, updates."""
 
 import functools
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""Whether dumps are of one job: their process groups, and the times of what they recorded.
-
-Tested in ``tests/ingest/flight_recorder/test_one_job.py``.
-"""
+"""Whether dumps are of one job: their process groups, and the times of what they recorded."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar

@@ -1,7 +1,4 @@
-"""What recorder files say of whole sessions: ranks, times, evaluations, steps under a profiler.
-
-Tested by tests/analyze/steps/test_elastic_sessions.py.
-"""
+"""What recorder files say of whole sessions: ranks, times, evaluations, steps under a profiler."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence

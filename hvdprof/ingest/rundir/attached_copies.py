@@ -1,7 +1,4 @@
-"""Where the copies of attached files lie in their run directory, and what they are called there.
-
-Tested in ``tests/ingest/rundir/test_attached_run.py``.
-"""
+"""Where the copies of attached files lie in their run directory, and what they are called there."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""Horovod's own timeline in a Chrome trace: executions, counters, arrows, and negotiation.
-
-Tested in ``tests/report/chrome/test_chrome_trace.py``.
-"""
+"""Horovod's own timeline in a Chrome trace: executions, counters, arrows, and negotiation."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,4 @@
-"""The formats of a comparison and of a series of runs: pages, JSON, CSV, and for CI JUnit, GitHub.
-
-Tested in ``tests/cli/test_history.py``.
-"""
+"""The formats of a comparison and of a series of runs: pages, JSON, CSV; for CI JUnit, GitHub."""
 
 import csv
 import io

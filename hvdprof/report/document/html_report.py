@@ -1,7 +1,4 @@
-"""The finished analysis, or any page of sections, as one HTML file that needs nothing else.
-
-Tested in ``tests/cli/test_report.py``.
-"""
+"""The finished analysis, or any page of sections, as one HTML file that needs nothing else."""
 
 import json
 from collections.abc import Callable

@@ -1,7 +1,4 @@
-"""What the reports that are made of a template share: their words, and how text gets into them.
-
-Tested in ``tests/report/document/test_html_report.py``.
-"""
+"""What the reports that are made of a template share: their words, and how text gets into them."""
 
 import re
 import shlex

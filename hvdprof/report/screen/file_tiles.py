@@ -8,8 +8,8 @@ from hvdprof.model.file_page import Fact, FilePage
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.sources import SOURCES, Role, ShownFact
 from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.report.finding_texts import first_clause
 from hvdprof.report.screen.tiles import BAD, CAUSE_TITLE, CAUTION, GOOD, TRUST_WORDS, Tile
-from hvdprof.report.sentence_ends import first_clause
 
 MOST_TILES = 5
 

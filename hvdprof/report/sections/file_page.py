@@ -1,7 +1,4 @@
-"""Files on their pages: what they say, as sections and as JSON, and the tables of nccl-tests.
-
-Tested in ``tests/cli/test_analyze_files.py``.
-"""
+"""Files on their pages: what they say, as sections and as JSON, and the tables of nccl-tests."""
 
 import shlex
 from collections.abc import Hashable, Sequence

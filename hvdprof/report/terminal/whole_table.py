@@ -1,8 +1,4 @@
-"""Tables and texts in a terminal that are never cut: a number that is cut is a wrong number.
-
-Tested in ``tests/report/comparison/test_comparison_formats.py`` and
-``tests/report/terminal/test_terminal_report.py``.
-"""
+"""Tables and texts in a terminal that are never cut: a number that is cut is a wrong number."""
 
 import textwrap
 from collections.abc import Sequence
@@ -13,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hvdprof.report.sentence_ends import each_sentence
+from hvdprof.report.finding_texts import each_sentence
 
 _UNBOUNDED = 10_000
 
