@@ -13,18 +13,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
 
 from hvdprof.errors import StorageError
 from hvdprof.ingest.storage.blocks import block_of
-from hvdprof.ingest.storage.cached_table import CachedTable, TableWriter
 from hvdprof.ingest.storage.sealed_file import find_sealed, opened, seal, source_key
 from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.model.schema import Table
 from hvdprof.rundir.trusted_file import trusted_folder
 from hvdprof.rundir.written_file import open_whole
+
+if TYPE_CHECKING:
+    from hvdprof.ingest.storage.cached_table import TableWriter
 
 CACHE_FROM_BYTES = 32_000_000
 """Smaller inputs are parsed as fast as they are found in a cache, and leave nothing beside them."""
@@ -179,30 +182,3 @@ def _drop_older(path: Path, stem: str) -> None:
         if name.startswith(begin) and len(name) in lengths and name != path.name:
             with contextlib.suppress(OSError):
                 older.unlink()
-
-
-def cached_pieces(
-    table: Table, source: Path, pieces: Callable[[], Iterator[pd.DataFrame]]
-) -> CachedTable | None:
-    """A table of a file, from the cache where it is there, else made and put there.
-
-    Args:
-        table: The declared table.
-        source: The file, whose name its rows have as ``pass_id``.
-        pieces: Makes its rows, some at a time.
-
-    Returns:
-        ``None`` where no place for a cache can be written to.
-
-    Raises:
-        OSError: The file cannot be looked at.
-    """
-
-    def write(writers: Mapping[str, TableWriter], folder: Path) -> None:
-        for piece in pieces():
-            writers[table.name].append(partial(block_of, piece))
-
-    if cached_files((table,), (source,)) is None:
-        write_cached((table,), (source,), write)
-    files = cached_files((table,), (source,))
-    return None if files is None else CachedTable(table, files[table.name], source)

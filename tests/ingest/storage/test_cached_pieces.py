@@ -4,7 +4,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hvdprof.ingest.storage.parquet_cache import FOLDER, cached_pieces
+from hvdprof.ingest.storage.cached_pieces import cached_pieces
+from hvdprof.ingest.storage.parquet_cache import FOLDER
 from hvdprof.model.schema import Column, Table
 
 TABLE = Table(

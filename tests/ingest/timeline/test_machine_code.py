@@ -209,8 +209,10 @@ def test_a_large_timeline_is_read_without_the_numba_that_refuses(
 def test_numba_is_not_imported_where_the_code_is_in_the_cache(tmp_path: Path) -> None:
     path = RECORDINGS / "07_mpi_fp16.json"
     code = (
-        "import sys; from pathlib import Path; from hvdprof.ingest.timeline import parse;"
-        f"parse.SMALL_BYTES = 0; print(len(parse.read_raw(Path({str(path)!r})).slices));"
+        "import sys; from pathlib import Path;"
+        "from hvdprof.ingest.timeline import horovod_timeline;"
+        "horovod_timeline.SMALL_BYTES = 0;"
+        f"print(len(horovod_timeline.read_raw(Path({str(path)!r})).slices));"
         "print('numba' in sys.modules)"
     )
     shown = [
