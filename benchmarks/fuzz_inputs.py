@@ -242,11 +242,12 @@ def _import_what_is_needed(kind: str, seeds: Sequence[Path], home: Path) -> None
                 with names.open("a") as file:
                     file.write("\n".join([*sys.modules, ""]))
 
+        # Before the next one, so that it does not import the same.
         _ended(listed, home)
-    for name in dict.fromkeys(names.read_text().splitlines()):
-        if name not in sys.modules:
-            with contextlib.suppress(ImportError, AttributeError):
-                importlib.import_module(name)
+        for name in dict.fromkeys(names.read_text().splitlines()):
+            if name not in sys.modules:
+                with contextlib.suppress(ImportError, AttributeError):
+                    importlib.import_module(name)
 
 
 def _ended(work: Callable[[], None], home: Path) -> Ended:

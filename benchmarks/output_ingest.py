@@ -124,6 +124,19 @@ def _training() -> Iterator[str]:
             yield f" {step % 100:3d}%|{'#' * (step % 40):40s}| {step % 100}/100 [00:07, 3.21it/s]\r"
 
 
+def _drawn() -> Iterator[str]:
+    """Bars of tqdm as a file gets them: an epoch is a line, each draw over the one before."""
+    for step in range(20_000):
+        done, left = step % 1000 + 1, 999 - step % 1000
+        bar = "\u2588" * (done // 50)
+        yield (
+            f"\rEpoch {step // 1000}: {done / 10:3.0f}%|{bar:20s}| {done}/1000 [00:{done % 60:02d}<"
+            f"{left // 60:02d}:{left % 60:02d}, {3 + done % 10 / 7:.2f}it/s, loss={1 / done:.3f}]"
+        )
+        if not left:
+            yield "\n"
+
+
 def _before(*texts: str) -> Callable[[], Iterator[str]]:
     def lines() -> Iterator[str]:
         for number, line in enumerate(_training()):
@@ -154,6 +167,7 @@ KINDS: dict[str, Callable[[], Iterator[str]]] = {
     "mpirun": _before(*(f"[1,{rank}]<stdout>:" for rank in range(8))),
     "colours": _before("\x1b[36m(worker pid=7)\x1b[0m "),
     "nccl": _nccl,
+    "drawn": _drawn,
     "one-line": _one_line,
 }
 

@@ -15,6 +15,7 @@ from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.answers.files import files_answer
+from hvdprof.report.finding_texts import each_sentence
 from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, tiles, verdict_cell
 from hvdprof.report.screen.verdict_band import verdict_band
 
@@ -41,18 +42,18 @@ class Glance(NamedTuple):
 
 
 def glance(analysis: RunAnalysis | FilesAnalysis) -> Glance:
-    """An analyzed run at a glance; of files, the verdict that `hvdprof analyze` prints first."""
+    """An analyzed run at a glance; of files, what `hvdprof analyze` says first."""
     if isinstance(analysis, FilesAnalysis):
         said = (one.verdict for one in files_answer(analysis).page().sections if one.verdict)
         gravest = min((file.gravity for file in analysis.files), default=Gravity.NONE)
-        return Glance(_TONES.get(gravest, ""), next(said, _NO_VERDICT))
+        return Glance(_TONES.get(gravest, ""), each_sentence(next(said, _NO_VERDICT))[0])
     verdict, cell = analysis.verdict, verdict_cell(analysis)
     band = verdict_band(analysis, cell)
     strip = None if cell is None else run_strip(analysis, cell)
     heights = np.array([] if strip is None else [one.height for one in strip.columns])
     bins = np.array_split(heights, min(len(heights), MOST_POINTS) or 1)
     failed = [one.reason for one in analysis.failed if not one.is_counted]
-    tone, sentence = "", band.sentence
+    tone, sentence = "", each_sentence(band.sentence)[0]
     if verdict.parts.lead or failed:
         tone, sentence = BAD, verdict.parts.lead or failed[0]
     elif verdict.biggest_loss:

@@ -117,19 +117,34 @@ window.hvdprofTimeline = window.hvdprofTimeline || {};
       const hidden = new Set(model.list("hide"));
       // Kinds of which the pass has no event would filter nothing.
       const used = [...model.data.kinds.entries()].filter(([, [name]]) => model.data.used.includes(name));
-      T.refill(this.legend, used.map(([at, [name]]) => {
+      const chip = (colour, name, number, more) => {
         const box = element("span", {class: "timeline-colour"});
-        box.style.background = T.css(theme.colours[at]);
-        return element("button", {type: "button", "aria-pressed": String(!hidden.has(name)),
-          title: `Show or hide. The number is its share of the view: ${at < 8 ? "mean over the ranks" : "sum over its events"}`, "aria-label": NAMES[name] || name.replaceAll("_", " "),
-          // Browsers leave a chip cut of which they show a part.
-          onfocus: (event) => event.target.scrollIntoView({block: "nearest", inline: "nearest"}),
+        box.style.background = colour;
+        // Browsers leave a chip cut of which they show a part.
+        const onfocus = (event) => event.target.scrollIntoView({block: "nearest", inline: "nearest"});
+        return element("button", {type: "button", onfocus, ...more}, box, name, element("span", {class: "timeline-share"}, number));
+      };
+      const chips = used.map(([at, [name]]) => {
+        const label = NAMES[name] || name.replaceAll("_", " ");
+        return chip(T.css(theme.colours[at]), label, shareText(model.data.shares[name]), {"aria-pressed": String(!hidden.has(name)),
+          title: `Show or hide. The number is its share of the view: ${at < 8 ? "mean over the ranks" : "sum over its events"}`, "aria-label": label,
           onclick: () => {
             if (!hidden.delete(name)) { hidden.add(name); }
             model.set({hide: [...hidden].join(",")});
-          }}, box, NAMES[name] || name.replaceAll("_", " "),
-          element("span", {class: "timeline-share"}, shareText(model.data.shares[name])));
-      }));
+          }});
+      });
+      // In a narrow window a turn has no room for its name.
+      const {turns} = model.data.axis;
+      if (turns.length) {
+        const sum = T.lengthText(turns.reduce((length, [from, to]) => length + to - from, 0));
+        chips.push(chip(theme.turn, "hvdprof's turns", sum, {
+          title: "Go to the next time in which other launches run. It is drawn narrower than it is.",
+          onclick: () => {
+            const [from, to] = turns.find(([begin]) => begin > model.middle) || turns[0];
+            this.tool.center(from, to - from);
+          }}));
+      }
+      T.refill(this.legend, chips);
     }
 
     showState(model) {

@@ -204,7 +204,7 @@ def printed(runs: RunStore, run_id: str) -> list[Component]:
     cards = (
         (
             *("Stall warnings of Horovod and hvdprof", STALLS, None),
-            "Tensors that some ranks submitted and others did not for a minute or more.",
+            "Tensors that some ranks submitted and others did not.",
         ),
         ("Failures in the output", INCIDENTS, _INCIDENT_COLUMNS, ""),
         (

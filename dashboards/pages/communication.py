@@ -1,5 +1,7 @@
 """Collectives: size against time, bandwidth, fusion, overlap and cycles."""
 
+import math
+
 import dash_mantine_components as dmc
 from dash import Dash
 from dash.development.base_component import Component
@@ -110,7 +112,8 @@ def fitted_text(fit: FrameRow) -> str:
     known = [
         f"{name} {units.of_unit(float(fit[f'{of}_{unit}']), text)}"
         for name, of, unit, text in _FITTED
-        if not fit[f"{of}_high_{unit}"] - fit[f"{of}_low_{unit}"] > fit[f"{of}_{unit}"]
+        if not math.isnan(fit[f"{of}_{unit}"])
+        and not fit[f"{of}_high_{unit}"] - fit[f"{of}_low_{unit}"] > fit[f"{of}_{unit}"]
     ]
     numbers = ", ".join(known) or f"latency and bandwidth {units.UNKNOWN}"
     return f"{fit['collective']} on {units.counted(int(fit['np']), 'rank')}: {numbers}."

@@ -168,12 +168,13 @@ def _recorded(runs: RunStore, view: View) -> list[Component]:
 
 
 def _answers(runs: RunStore, shown: _Shown, select: dmc.Group | None) -> list[Component]:
-    """What the launch says as a whole: who costs most; its choice, and what a step consists of."""
+    """What the launch says as a whole: a stall or failure, else who costs most; its choice."""
     caused_wait, late, parts = (
         rows_of_launch(runs.table(shown.run_id, table.name), shown.launch)
         for table in (CAUSED_WAIT, STRAGGLERS, BREAKDOWN)
     )
-    answers = waiting_answer(caused_wait, late), parts_answer(parts, shown.every.mean_ns)
+    lead = runs.analysis(shown.run_id).verdict.parts.lead
+    answers = lead, waiting_answer(caused_wait, late), parts_answer(parts, shown.every.mean_ns)
     sentences = [sentence for sentence in answers if sentence]
     chosen = [] if select is None else select.children
     beside = [*chosen, *(dmc.Text(one, size="sm") for one in sentences[1:])]

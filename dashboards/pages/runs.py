@@ -47,7 +47,7 @@ _ABOUT = (
 )
 _COLUMNS = (
     ("name", "run", 210),
-    ("started", "age", 90),
+    ("started", "age", 100),
     ("what", "script", 120),
     ("np", "np", 70),
     ("verdict", "verdict", 240),

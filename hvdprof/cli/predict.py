@@ -69,7 +69,9 @@ def predict(
     ] = None,
     format_: Annotated[
         Format,
-        format_option(ANALYSES, "How to show the result.", show_default=True, panel=OUTPUT),
+        format_option(
+            (*ANALYSES, Format.HTML), "How to show the result.", show_default=True, panel=OUTPUT
+        ),
     ] = Format.TERMINAL,
     output: Annotated[
         Path | None,

@@ -47,7 +47,7 @@ def tune(
     ] = None,
     report: Annotated[
         Path | None,
-        output_option(OF_MEASUREMENT.format(".txt, .json or .md")),
+        output_option(OF_MEASUREMENT.format(".txt, .json, .html or .md")),
     ] = None,
     force: Annotated[bool, force_option("Replace an existing file of --output.")] = False,
     silent: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,

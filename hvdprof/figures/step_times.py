@@ -124,7 +124,7 @@ def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
         binned = f" (means of {len(by_step)} {kind} in {len(starts)})"
     figure.update_layout(legend={"traceorder": "normal"}, barmode="stack", bargap=0)
     figure.update_xaxes(title_text=f"step{binned}")
-    mean = ", mean over ranks" * (len(set(steps["rank"])) > 1)
+    mean = "<br>(mean of ranks)" * (len(set(steps["rank"])) > 1)
     figure.update_yaxes(title_text=f"step, ms{mean}", rangemode="tozero")
     return figure
 

@@ -31,6 +31,7 @@ _BINARY_FORMATS = (
     (b"\x89PNG", "a picture"),
     (b"%PDF", "a PDF document"),
 )
+_MANIFEST = re.compile(rb'\s*\{\s*"schema_version": \d+,\s*"hvdprof_version": "')
 _SQLITE = b"SQLite format 3\0"
 _RECORD = (
     "Record the script itself: hvdprof run --np N -- python train.py for Horovod, with --launcher "
@@ -47,8 +48,20 @@ class ForeignFile:
     hint: str = ""
 
 
-def foreign_binary(head: bytes) -> ForeignFile | None:
-    """The binary file or the dump of another tool that begins so; None for any other file."""
+_WHOLE_MANIFEST = ForeignFile(
+    "the manifest of a run directory", "Give the folder that it lies in: hvdprof analyze FOLDER"
+)
+_CUT_MANIFEST = ForeignFile(
+    "the beginning of the manifest of a run directory",
+    "It is written whole or not at all, so copy the run directory again from where it was made.",
+)
+
+
+def foreign_file(head: bytes, tail: bytes) -> ForeignFile | None:
+    """The manifest, binary file or dump of another tool with these ends; None for any other."""
+    if _MANIFEST.match(head):
+        is_whole = (tail or head).rstrip().endswith(b"}")
+        return _WHOLE_MANIFEST if is_whole else _CUT_MANIFEST
     if _STORE.match(head):
         return ForeignFile("a list of keys of torch.distributed's TCPStore", _BESIDE)
     for magic, name in _BINARY_FORMATS:

@@ -11,7 +11,7 @@ from typing import IO
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.foreign_files import (
     ForeignFile,
-    foreign_binary,
+    foreign_file,
     foreign_trace,
     is_comms_summary,
     is_flight_recorder,
@@ -253,7 +253,7 @@ def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, ForeignFile]:
         return Kind.ARCHIVE, _NOT_FOREIGN
     if known := _kind_of_report(head, tail):
         return known, _NOT_FOREIGN
-    if foreign := foreign_binary(head):
+    if foreign := foreign_file(head, tail):
         return Kind.FOREIGN, foreign
     both = head + b"\n" + tail
     if not both.strip():

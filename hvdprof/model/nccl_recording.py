@@ -38,6 +38,8 @@ class NcclRecording:
     line_kinds: pd.DataFrame
     quotes: pd.DataFrame
     notes: tuple[Note, ...]
+    of_hvdprof: bool
+    """Whether hvdprof started the job, which logs INIT, ENV, GRAPH and NET then."""
 
     @property
     def has_info(self) -> bool:

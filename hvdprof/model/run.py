@@ -196,7 +196,8 @@ class FailedSegment:
 
     ``rank``, ``exit_code``, ``signal`` and ``host`` are those of the process that failed first,
     ``None`` where unknown; ``lines`` are the last printed lines that explain it.
-    ``is_counted`` is true where the steps before the failure are in the numbers.
+    ``is_counted`` is true where the steps before the failure are in the numbers. ``kind`` is
+    ``hung``, ``stalled``, ``unequal-batches``, ``interrupted``, ``not-retried`` or None.
     """
 
     pass_id: str
@@ -212,6 +213,7 @@ class FailedSegment:
     lines: tuple[str, ...]
     is_counted: bool = False
     host: str | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

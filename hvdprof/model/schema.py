@@ -1,16 +1,25 @@
 """How a table is declared: columns with dtype, unit and a sentence; frames checked against it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 from pandas.api.types import pandas_dtype
 
 _FEW = 64
-"""Rows of a small frame: above it, pandas finds categories in less time per row."""
+"""Rows of a small frame: above it, Arrow finds its names in less time."""
+
+_NUMBERS: Mapping[str, Set[type]] = {
+    "float64": {float, int, np.float64},
+    "int64": {int, np.int64},
+    "bool": {bool, np.bool_},
+}
+"""Types whose values numpy turns into a dtype as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,14 @@ class Table:
         if not isinstance(data, pd.DataFrame):
             if isinstance(data, Sequence) and not data:
                 return self.empty()
+            if isinstance(data, Sequence) and _have(data, self.column_names):
+                return pd.DataFrame(
+                    {
+                        column.name: _column([row[column.name] for row in data], column.dtype)
+                        for column in self.columns
+                    },
+                    copy=False,
+                )
             data = pd.DataFrame(data)
         names = self.column_names
         if list(data.columns) != names:
@@ -97,15 +114,43 @@ def text_of(names: pd.Series) -> pd.Series:
     return pd.Series(text, index=names.index, name=names.name)
 
 
+def _have(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+    wanted = set(names)
+    return all(row.keys() == wanted for row in rows)
+
+
+def _column(values: list[Any], dtype: str) -> ExtensionArray | NDArray[Any]:
+    """Values of a declared dtype, without making pandas find theirs."""
+    kinds = set(map(type, values))
+    if dtype == "category" and kinds == {str}:
+        return _named(values)
+    if kinds <= _NUMBERS.get(dtype, set()):
+        return np.array(values, dtype=dtype)
+    found = pd.Series(values)
+    return found.array if found.dtype == dtype else _converted(found, dtype)
+
+
 def _converted(values: pd.Series, dtype: str) -> ExtensionArray:
-    if dtype == "category" and values.dtype == "str" and len(values) <= _FEW:
-        names = values.tolist()
-        if all(isinstance(name, str) for name in names):
-            categories = _categories(tuple(sorted(set(names))))
-            codes = {name: code for code, name in enumerate(categories.categories)}
-            return pd.Categorical.from_codes([codes[name] for name in names], dtype=categories)
+    if dtype == "category" and values.dtype == "str":
+        if len(values) <= _FEW:
+            names = values.tolist()
+            if all(isinstance(name, str) for name in names):
+                return _named(names)
+        codes, names = values.array.factorize()
+        order = sorted(range(len(names)), key=names.tolist().__getitem__)
+        # A missing name has the code -1, which is the last place.
+        places = np.full(len(names) + 1, -1)
+        places[order] = np.arange(len(names))
+        categories = _categories(tuple(names.take(order)))
+        return pd.Categorical.from_codes(places[codes], dtype=categories, validate=False)
     converted: ExtensionArray = values.astype(pandas_dtype(dtype)).array
     return converted
+
+
+def _named(names: list[str]) -> pd.Categorical:
+    categories = _categories(tuple(sorted(set(names))))
+    codes = {name: code for code, name in enumerate(categories.categories)}
+    return pd.Categorical.from_codes([codes[name] for name in names], dtype=categories)
 
 
 @lru_cache(maxsize=1024)

@@ -50,7 +50,6 @@ class Source:
     Attributes:
         kinds: What FILES calls such files; ``*`` stands for the name of a tool.
         called: Its name in a list.
-        example: The name of such a file.
         attached: As what `hvdprof attach` keeps it; None where it does not.
         shown: Its facts on the first screen.
         why_not: What to do instead of attaching it.
@@ -58,7 +57,6 @@ class Source:
 
     kinds: tuple[str, ...]
     called: str
-    example: str
     attached: AttachedKind | None
     shown: tuple[ShownFact, ...] = ()
     why_not: str = ""
@@ -67,7 +65,7 @@ class Source:
 _BAD, _CAUSE, _SHARE, _BANDWIDTH, _DOUBT, _OTHER, _TRUST = Role
 # fmt: off
 TIMELINE = Source(
-    ("Horovod timeline",), "a Horovod timeline (.json, .gz, .zst)", "horovod_timeline.json",
+    ("Horovod timeline",), "a Horovod timeline (.json, .gz, .zst)",
     AttachedKind.TIMELINE, (
         ShownFact("num_pending", _BAD, "Pending at the end", "{num_pending:tensor}",
             ("{num_pending:text}",)),
@@ -83,27 +81,27 @@ TIMELINE = Source(
             "{executing_share:percent} of the file", ("p95 {execution_p95_ns:ms}",)),
     ))
 TRACE = Source(
-    (f"{PROFILER_TRACE}*",), "traces of torch.profiler", "rank0.pt.trace.json.gz",
+    (f"{PROFILER_TRACE}*",), "traces of torch.profiler",
     AttachedKind.TRACE)
 PHASES = Source(
-    (PHASE_LOG,), "phase logs of torchtitan", "structured_logs/training.global_rank_0.jsonl",
+    (PHASE_LOG,), "phase logs of torchtitan",
     AttachedKind.PHASE_LOG)
 FLIGHT_RECORDER = Source(
-    ("PyTorch Flight Recorder dump",), "dumps of the Flight Recorder", "nccl_trace_rank_0",
+    ("PyTorch Flight Recorder dump",), "dumps of the Flight Recorder",
     AttachedKind.RECORDING, (
         ShownFact("hang_ranks", _BAD, "Hang", "{hang_ranks:ranks}",
             ("{num_blocked:other rank} blocked",)),
         ShownFact("missing_dumps", _TRUST, "no dump of {missing_dumps}"),
     ))
 NSYS = Source(
-    ("export of Nsight Systems (SQLite)",), "an export of Nsight Systems", "report1.sqlite",
+    ("export of Nsight Systems (SQLite)",), "an export of Nsight Systems",
     AttachedKind.RECORDING, (
         ShownFact("exposed_share", _SHARE, "Exposed communication", "{exposed_share:percent}",
             ("most of one GPU",)),
     ))
 OUTPUT = Source(
     ("Horovod log", "Horovod stall warnings", "output of a job", "time-outs of PyTorch's watchdog"),
-    "output of Horovod, of PyTorch's watchdog and of launchers", "job.log",
+    "output of Horovod, of PyTorch's watchdog and of launchers",
     AttachedKind.OUTPUT, (
         ShownFact("num_timeouts", _BAD, "Collective timeouts", "{num_timeouts:count}",
             ("{timeout_operations}", " on {timeout_ranks:ranks}")),
@@ -112,7 +110,7 @@ OUTPUT = Source(
         ShownFact("process_end", _BAD, "First end of a process"),
     ))
 RAS = Source(
-    ("NCCL RAS report", "NCCL RAS report (JSON)"), "a RAS report of NCCL", "ras.txt",
+    ("NCCL RAS report", "NCCL RAS report (JSON)"), "a RAS report of NCCL",
     AttachedKind.RECORDING, (
         ShownFact("silent_ranks", _BAD, "Without an answer", "{silent_ranks:ranks}",
             ("in the RAS report of NCCL",)),
@@ -121,12 +119,12 @@ RAS = Source(
     ))
 STACKS = Source(
     ("stacks of processes", "py-spy dump (JSON)"), "stacks of ranks (py-spy, gdb, faulthandler)",
-    "stacks_rank0.txt", AttachedKind.OUTPUT)
+    AttachedKind.OUTPUT)
 FR_TRACE = Source(
-    ("report of PyTorch's fr_trace",), "a report of fr_trace", "fr_trace.txt",
+    ("report of PyTorch's fr_trace",), "a report of fr_trace",
     AttachedKind.OUTPUT)
 NCCL_TESTS = Source(
-    ("nccl-tests output", "nccl-tests output (JSON)"), "output of nccl-tests", "all_reduce.txt",
+    ("nccl-tests output", "nccl-tests output (JSON)"), "output of nccl-tests",
     AttachedKind.OUTPUT, (
         ShownFact("num_wrong", _BAD, "Result", "failed", ("{num_wrong:wrong element}",)),
         ShownFact("failed", _BAD, "Result", "failed"),
@@ -135,31 +133,31 @@ NCCL_TESTS = Source(
         ShownFact("avg_busbw_gb_s", _BANDWIDTH, "Average busbw", details=("over all sizes",)),
     ))
 BENCH = Source(
-    ("output of all_reduce_bench.py",), "output of all_reduce_bench.py", "all_reduce_bench.txt",
+    ("output of all_reduce_bench.py",), "output of all_reduce_bench.py",
     AttachedKind.OUTPUT)
 INSPECTOR = Source(
-    ("NCCL Inspector log",), "logs of NCCL's Inspector", "host-pid-1.log", AttachedKind.RECORDING)
+    ("NCCL Inspector log",), "logs of NCCL's Inspector", AttachedKind.RECORDING)
 COMMS = Source(
     ("DeepSpeed comms log", "DeepSpeed comms summary (JSON)"), "DeepSpeed's comms logger",
-    "deepspeed.log", AttachedKind.OUTPUT)
+    AttachedKind.OUTPUT)
 TRAINING = Source(
     ("Megatron log", "NeMo log", "DeepSpeed timers"),
-    "logs of Megatron and NeMo, timers of DeepSpeed", "megatron.log",
+    "logs of Megatron and NeMo, timers of DeepSpeed",
     AttachedKind.OUTPUT, (ShownFact("iteration_median_ns", _OTHER, "Iteration, median"),))
 AUTOTUNING = Source(
-    ("autotuning log",), "an autotuning log", "autotune.csv", AttachedKind.OUTPUT, (
+    ("autotuning log",), "an autotuning log", AttachedKind.OUTPUT, (
         ShownFact("best_score", _OTHER, "Best score of autotuning",
             details=("reduced bytes per time",)),
     ))
 RATES = Source(
     ("* output", "throughput lines"), "rates that benchmarks and training tools print",
-    "tf_cnn_benchmarks.txt", AttachedKind.OUTPUT, (
+    AttachedKind.OUTPUT, (
         ShownFact("total_samples_per_s", _OTHER, "Throughput", details=("total as printed",)),
     ))
 THROUGHPUTS = Source(
-    ("throughput table",), "a table of (np, samples/s)", "scaling.csv", AttachedKind.OUTPUT)
+    ("throughput table",), "a table of (np, samples/s)", AttachedKind.OUTPUT)
 NCCL_LOG = Source(
-    ("NCCL log",), "logs of NCCL (NCCL_DEBUG=INFO)", "nccl.host.pid.log", AttachedKind.NCCL_LOG, (
+    ("NCCL log",), "logs of NCCL (NCCL_DEBUG=INFO)", AttachedKind.NCCL_LOG, (
         ShownFact("num_problems", _DOUBT, "NCCL warnings and errors", "{num_problems:count}"),
         ShownFact("num_complete", _DOUBT, "Inits completed",
             "{num_complete:count} of {num_nccl_ranks:count}",
@@ -169,7 +167,7 @@ NCCL_LOG = Source(
             "{num_not_understood:count} of {num_nccl_lines:count} NCCL lines not understood"),
     ))
 RECORDER = Source(
-    ("recorder file",), "a recorder file of hvdprof", "rank-0.jsonl", None, (
+    ("recorder file",), "a recorder file of hvdprof", None, (
         ShownFact("blocked_share", _SHARE, "Exposed communication", "{blocked_share:percent}",
             ("of the steady steps, all ranks",)),
         ShownFact("step_median_ns", _OTHER, "Step, median"),

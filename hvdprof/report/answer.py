@@ -7,6 +7,7 @@ from typing import IO
 
 import pandas as pd
 
+from hvdprof.report.document.html_report import render_page_html
 from hvdprof.report.document.section_markdown import write_markdown
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject, write_json
@@ -20,14 +21,16 @@ class Answer:
     """A finished result; nothing is shaped before it is written.
 
     Attributes:
-        page: Makes what readers see: terminal and Markdown.
+        page: Makes what readers see: terminal, Markdown and HTML.
         json: Makes what programs read.
         others: What writes a format that pages and objects do not give, such as CSV, by its name.
+        name: What it is about, for the title of a page in HTML.
     """
 
     page: Callable[[], Page]
     json: Callable[[], JsonObject]
     others: Mapping[str, Callable[[IO[str]], object]] = field(default_factory=dict)
+    name: str = "hvdprof"
 
     def write(self, format_: str, stream: IO[str], *, width: int | None = None) -> None:
         """Write one format.
@@ -39,6 +42,7 @@ class Answer:
 
         Raises:
             StorageError: A format that also writes elsewhere could not.
+            MissingExtraError: HTML without jinja2.
         """
         name = str(format_)
         if name in self.others:
@@ -47,6 +51,8 @@ class Answer:
             write_json(self.json(), stream)
         elif name == str(Format.MARKDOWN):
             write_markdown(self.page(), stream)
+        elif name == str(Format.HTML):
+            render_page_html(self.page, self.name, stream)
         else:
             print_page(report_console(stream, width), self.page())
 

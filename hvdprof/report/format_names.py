@@ -67,6 +67,7 @@ class ComparisonFormat(StrEnum):
 
     TERMINAL = "terminal"
     JSON = "json"
+    HTML = "html"
     MARKDOWN = "markdown"
     JUNIT = "junit"
     GITHUB = "github"
@@ -78,6 +79,7 @@ class TuningFormat(StrEnum):
 
     TERMINAL = "terminal"
     JSON = "json"
+    HTML = "html"
     MARKDOWN = "markdown"
 
 

@@ -96,6 +96,23 @@ def test_a_turn_is_narrow_and_says_its_true_length(browser, shown, axis, width, 
     browser.resize(1280, dark=False)
 
 
+def test_a_phone_and_the_keyboard_reach_the_name_of_each_turn(browser, shown, axis):
+    browser.resize(390, dark=False)
+    page = shown()
+    chip = page.get_by_role("button", name="hvdprof's turns")
+    assert "472 ms" in chip.inner_text()
+    for begin, end, _ in axis.turns[:2]:
+        chip.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(50)
+        first, last = settled(page)
+        assert first < begin < end < last
+        assert any(
+            text.endswith(f"{(end - begin) / 1e6:.0f} ms") for text in drawing_of(page).texts
+        )
+    browser.resize(1280, dark=False)
+
+
 def places(page, axis):
     return axis.window(*page.evaluate(WINDOW))
 

@@ -75,6 +75,22 @@ def test_content_decides(tmp_path: Path, content: bytes, kind: Kind, what: str) 
     assert found.size_bytes == len(content)
 
 
+def test_a_manifest_says_whether_it_is_whole_and_what_to_give(tmp_path: Path) -> None:
+    whole = write_run(tmp_path / "run", [PassSpec()]) / "manifest.json"
+    found = recognise(whole)
+    assert (found.kind, found.what) == (Kind.FOREIGN, "the manifest of a run directory")
+    assert "hvdprof analyze FOLDER" in found.hint
+
+    cut = tmp_path / "part.txt"
+    cut.write_text(whole.read_text()[:-9])
+    with pytest.raises(UnreadableInputError) as error:
+        load_run([cut])
+    assert error.value.message == (
+        f"{cut} is the beginning of the manifest of a run directory; it is not read."
+    )
+    assert "copy the run directory again" in error.value.hint
+
+
 def test_of_a_foreign_trace_the_hint_names_the_launcher_of_torch(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text('[{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 3}]')

@@ -40,7 +40,6 @@ def test_a_file_of_several_kinds_and_plain_text_are_of_no_format():
 def test_every_entry_says_what_it_is_and_how_it_is_attached():
     for source in SOURCES:
         assert source.called
-        assert source.example
         assert (source.attached is None) == bool(source.why_not)
     assert len({source.called for source in SOURCES}) == len(SOURCES)
 

@@ -95,12 +95,15 @@ def breakdown(steps: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
     """
     steady = job_steps.loc[job_steps["steady"], [*LAUNCH, "step"]]
     counted = as_text(steps, LAUNCH).merge(as_text(steady, LAUNCH), on=[*LAUNCH, "step"])
+    ranks, lengths = counted["rank"].to_numpy(), counted["dur_ns"].to_numpy()
+    parts = {part: counted[f"{part}_ns"].to_numpy(dtype="float64") for part in RECORDED_PARTS}
     rows = []
     for key, members in rows_by_launch(counted):
-        for rank, own in counted.iloc[members].groupby("rank"):
-            step_ns = float(own["dur_ns"].mean())
-            for part in RECORDED_PARTS:
-                times = own[f"{part}_ns"].to_numpy(dtype="float64")
+        for rank in np.unique(ranks[members]):
+            own = members[ranks[members] == rank]
+            step_ns = float(lengths[own].mean())
+            for part, times_of_all in parts.items():
+                times = times_of_all[own]
                 if np.isnan(times).any():
                     continue
                 mean = mean_of(times).interval()

@@ -29,11 +29,15 @@ def nsys_verdict(gpus: pd.DataFrame) -> FileVerdict:
     share = _exposed_shares(gpus)
     row = gpus.iloc[int(share.to_numpy().argmax())].to_dict()
     hidden = 1 - float(row["exposed_ns"]) / max(float(row["communicating_ns"]), 1.0)
+    idle = float(row["idle_ns"]) / max(float(row["span_ns"]), 1.0)
+    none_runs = (
+        f" No kernel runs in {units.percent(idle)} of the time." if idle > share.max() else ""
+    )
     which = "" if len(gpus) == 1 else f" on {_gpu(row)}, the most of {len(gpus)} GPUs"
     return FileVerdict(
         f"Exposed communication: {units.percent(float(share.max()))} of the recorded time{which} "
         f"({units.milliseconds(float(row['exposed_ns']))}); computation hides "
-        f"{units.percent(hidden)} of the NCCL time.",
+        f"{units.percent(hidden)} of the NCCL time.{none_runs}",
         "NCCL kernels include waiting for other ranks.",
     )
 

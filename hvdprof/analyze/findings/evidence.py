@@ -13,6 +13,7 @@ from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import Run
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
+from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 Cell = Mapping[str, Any]
@@ -28,6 +29,13 @@ class Evidence:
 
     run: Run
     tables: Mapping[str, pd.DataFrame]
+
+    @property
+    def measure(self) -> str:
+        """The command that measures this again: of a script, or of a reference model."""
+        manifest = self.run.manifest
+        is_script = manifest.settings.get("script") or attached_files(manifest)
+        return f"hvdprof {'run' if is_script else 'bench'}"
 
     def table(self, name: str) -> pd.DataFrame:
         """A table of the analysis, else of the run, else without rows."""

@@ -1,9 +1,11 @@
 """What to do where ranks share a GPU, and where NCCL does not carry what is on GPUs."""
 
+import shlex
 from dataclasses import replace
 
 from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn, sentences
 from hvdprof.analyze.steps.cell_setting import CellSetting
+from hvdprof.model.run import Run
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 NCCL = "nccl"
@@ -25,6 +27,21 @@ _HOROVOD_NCCL = advice(
     command="hvdprof install-horovod --gpu --force",
 )
 _TORCH_NCCL = advice('call init_process_group("nccl")')
+
+
+def look_at_nccl(run: Run, setting: CellSetting) -> Advice:
+    """Where to read what NCCL chose: in the run, whose ranks log it; empty without NCCL."""
+    if setting.backend != NCCL:
+        return Advice()
+    if any(recording.has_info for recording in run.nccl):
+        command = f"hvdprof dashboard {shlex.quote(str(run.folder))}"
+        where = f"read the page NCCL of `{command}`"
+    else:
+        command = "hvdprof analyze"
+        where = f"run with NCCL_DEBUG=INFO and pass the log to `{command}`"
+    return advice(
+        f"{where}: it shows the network, rings and protocols that NCCL chose", command=command
+    )
 
 
 def own_gpu(setting: CellSetting, engine: str) -> Advice:

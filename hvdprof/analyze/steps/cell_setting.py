@@ -91,7 +91,7 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
         num_cores=cores,
         load=other_load(run, own, threads, cores),
         backend=_backend(run, ranks, controller, str(cell["engine"])) if on_gpus else "",
-        gpu_crowd=_gpu_crowd(ranks, manifest),
+        gpu_crowd=_gpu_crowd(ranks, manifest) if on_gpus else None,
         busy_cores=_busy_cores(own, passes, ranks, manifest),
     )
 

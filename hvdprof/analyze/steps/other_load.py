@@ -10,7 +10,7 @@ from hvdprof import units
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.model.schema import as_text, text_of
+from hvdprof.model.schema import text_of
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.rundir.manifest import PassRecord
 
@@ -210,11 +210,12 @@ def _loads(run: Run, launches: pd.DataFrame) -> Iterator[float]:
     of_passes = {record.id: record.other_cpu_cores for record in run.manifest.passes}
     turns = counted_turns(run)
     known = turns[turns["other_cores"].notna() & (turns["num_steps"] > 0)]
+    cores, steps = known["other_cores"].to_numpy(), known["num_steps"].to_numpy()
     in_turns = {
-        key: float(np.average(own["other_cores"], weights=own["num_steps"]))
-        for key, own in as_text(known, LAUNCH).groupby(LAUNCH)
+        key: float(np.average(cores[rows], weights=steps[rows]))
+        for key, rows in (rows_by_launch(known) if len(known) else ())
     }
-    for key in launches[LAUNCH].astype(str).itertuples(index=False, name=None):
+    for key in zip(*(launches[name].tolist() for name in LAUNCH), strict=True):
         load = in_turns.get(key, of_passes.get(key[0]))
         if load is not None:
             yield load

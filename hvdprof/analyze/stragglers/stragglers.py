@@ -24,7 +24,6 @@ from hvdprof.analyze.stats.uncertainty import NAN, mean_of, wilson
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, Mode
-from hvdprof.model.schema import as_text
 from hvdprof.model.tables.waiting_tables import (
     LATENESS,
     STRAGGLER_PATTERNS,
@@ -169,20 +168,20 @@ def without_timeline_writer(stragglers: pd.DataFrame, segments: pd.DataFrame) ->
         stragglers: STRAGGLERS of all launches.
         segments: SEGMENTS.
     """
-    names = [*LAUNCH, "mode", *_CELL]
-    joined = as_text(stragglers, LAUNCH).merge(
-        as_text(segments[names], names), on=LAUNCH, how="left"
-    )
-    named = joined[(joined["rank"] == WRITER_RANK) & joined["pattern"].isin(STRAGGLER_PATTERNS)]
-    free = named.loc[named["mode"] != Mode.TRACE, _CELL]
-    known = set(free.itertuples(index=False, name=None))
+    own = stragglers.reset_index(drop=True)
+    named = own[(own["rank"] == WRITER_RANK) & own["pattern"].isin(STRAGGLER_PATTERNS)]
+    if named.empty:
+        return stragglers
+    names = dict.fromkeys([*LAUNCH, "mode", *_CELL], str)
+    of_cells = segments[list(names)].astype(names).set_index(LAUNCH)
+    named = named.astype(dict.fromkeys(LAUNCH, str)).join(of_cells, on=LAUNCH)
+    known = set(named.loc[named["mode"] != Mode.TRACE, _CELL].itertuples(index=False, name=None))
     is_traced = (named["mode"] == Mode.TRACE) & (named["engine"] == HOROVOD_ENGINE)
     traced = named[is_traced & (named["pattern"] != _PERIODIC)]
     cells = traced[_CELL].itertuples(index=False, name=None)
     rows = [row for row, cell in zip(traced.index, cells, strict=True) if cell not in known]
     if not rows:
         return stragglers
-    own = stragglers.reset_index(drop=True)
     own.loc[rows, "pattern"] = TIMELINE_WRITER
     own.loc[rows, "phase"] = ""
     own.loc[rows, "phase_share"] = NAN

@@ -64,6 +64,7 @@ def _failed(of_pass: PassRecord, record: SegmentRecord) -> FailedSegment:
         exit_code=failure.exit_code,
         signal=failure.signal,
         host=failure.host,
+        kind=failure.kind,
         lines=tuple(failure.lines),
         is_counted=record.status == Status.PARTIAL,
     )

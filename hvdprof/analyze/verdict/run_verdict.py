@@ -206,7 +206,7 @@ def _one_size_verdict(
     speed = units.rate_interval(
         cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
     )
-    toggled = f" ({beside})" if (beside := toggles_beside(cell)) else ""
+    toggled = "" if why == _ONE_SIZE_ALONE else f" ({toggles_beside(cell)})"
     of_torch = ""
     if cell["engine"] != TORCH_ENGINE and cell["baseline"].startswith(TORCH_ENGINE):
         of_torch = f", {_efficiency(cell)} of {cell['baseline']}"

@@ -180,7 +180,13 @@ def measure_and_report(
     if isinstance(failure, StorageError) and not api.is_run_directory(folder):
         raise failure
     announce_interruption(failure)
-    reporter.render(api.analyze_run(api.load_run(folder)), sys.stdout)
+    analysis = api.analyze_run(api.load_run(folder))
+    reporter.render(analysis, sys.stdout)
+    if isinstance(failure, InterruptedRunError):
+        # In the words of the report, which have the command, too.
+        for note in analysis.warning_notes:
+            if note.code == "unfinished":
+                failure.message, failure.hint = note.text, ""
     if failure is not None:
         raise failure
 

@@ -135,7 +135,8 @@ def _kernel_times(perf: Mapping[str, object]) -> Iterator[tuple[int, int]]:
     events = trace.get("kernel_events") if isinstance(trace, dict) else None
     for event in events if isinstance(events, list) else ():
         if isinstance(event, dict):
-            start, stop = (_nanoseconds(event.get(f"kernel_{end}_ts")) for end in ("start", "stop"))
+            start = _nanoseconds(event.get("kernel_start_ts"))
+            stop = _nanoseconds(event.get("kernel_stop_ts"))
             # A callback that did not fire leaves 0.
             if start and stop and stop >= start:
                 yield start, stop
@@ -143,6 +144,8 @@ def _kernel_times(perf: Mapping[str, object]) -> Iterator[tuple[int, int]]:
 
 def _whole(value: object) -> int | None:
     # Sizes and times stay far below, also multiplied with ranks or by 1000.
+    if type(value) is int:
+        return value if 0 <= value < _LARGEST else None
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return int(value) if 0 <= value < _LARGEST and value == int(value) else None

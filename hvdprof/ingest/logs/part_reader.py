@@ -58,11 +58,11 @@ class PartReader(ABC):
             for table in self.TABLES
         }
         self._limits = {
-            table.name: [
-                (column.name, _LIMITS[column.dtype])
+            table.name: {
+                column.name: _LIMITS[column.dtype]
                 for column in table.columns
                 if column.dtype in _LIMITS
-            ]
+            }
             for table in self.TABLES
         }
 
@@ -117,16 +117,12 @@ class PartReader(ABC):
 
         A row with a number that fits no column is left out, and counted.
         """
-        row: dict[str, Any] = {
-            **self._missing[table.name],
-            "file": self._file,
-            "line": line,
-            **values,
-        }
-        for name, limit in self._limits[table.name]:
-            value = row[name]
+        row: dict[str, Any] = {"line": line, **values}
+        limits = self._limits[table.name]
+        for name, value in row.items():
+            limit = limits.get(name)
             # The smallest, too: ratios of damaged numbers would be beyond floats.
-            if value and (abs(value) >= limit or abs(value) < 1 / limit):
+            if limit and value and (abs(value) >= limit or abs(value) < 1 / limit):
                 self.num_absurd += 1
                 return
-        self._rows[table.name].add(**row)
+        self._rows[table.name].add(**{**self._missing[table.name], "file": self._file, **row})

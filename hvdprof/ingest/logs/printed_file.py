@@ -89,21 +89,24 @@ def read_printed_file(
     for reader in readers:
         reader.state_np(np)
     inspector = next(reader for reader in readers if isinstance(reader, NcclInspector))
+    rates = next(reader for reader in readers if isinstance(reader, PrintedRates))
     processes = NcclProcesses()
-    patterns: tuple[str, ...] = ()
+    patterns, chosen = tuple[str, ...](), EVERY_LINE
 
     def wanted() -> str:
-        nonlocal patterns
+        nonlocal patterns, chosen
         patterns = tuple([reader.wanted for reader in readers])
-        if EVERY_LINE in patterns:
-            return EVERY_LINE
-        return any_of((*patterns, _NCCL) if len(processes.found) < 2 else patterns)
+        searched = (*patterns, _NCCL) if len(processes.found) < 2 else patterns
+        chosen = EVERY_LINE if EVERY_LINE in patterns else any_of(searched)
+        return chosen
 
     def ahead(part: Part, place: int) -> int:
         # Until every reader has said what it wants, each gets all lines.
-        if EVERY_LINE in patterns:
+        if chosen == EVERY_LINE:
             return place
         behind = inspector.read_ahead(part, place)
+        if behind == place:
+            behind = rates.read_ahead(part, place, chosen, (*patterns, _NCCL))
         return behind if behind > place else processes.read_ahead(part, place, patterns)
 
     try:

@@ -6,12 +6,12 @@ are averaged over the ranks of a run, never summed.
 Tested in ``tests/ingest/logs/test_printed_rates.py``.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hvdprof.ingest.logs.iteration_log import WANTED_SETTINGS, IterationLog
-from hvdprof.ingest.rates.formats import OTHER, RATE_FORMATS
+from hvdprof.ingest.rates.bars import Bar, Bars
+from hvdprof.ingest.rates.formats import OTHER, RATE_FORMATS, TQDM, kinds_of
 from hvdprof.ingest.rates.job_settings import SETTING_LINES, names_model, np_of_name
 from hvdprof.ingest.rates.rate_format import (
     ITERATIONS,
@@ -22,6 +22,7 @@ from hvdprof.ingest.rates.rate_format import (
     STEPS,
     TOKENS,
     TOTAL,
+    UNSTATED,
     Printed,
     RateFormat,
     is_contradicted,
@@ -29,21 +30,17 @@ from hvdprof.ingest.rates.rate_format import (
     rates_in,
 )
 from hvdprof.ingest.rates.rate_job import RateJob
-from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere, literal_of
+from hvdprof.ingest.text.found_lines import Patterns
+from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.ingest.text.printed_lines import Part
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
 from hvdprof.model.tables.printed_tables import TRAINING_ITERATIONS
 from hvdprof.units import counted
 
-_KINDS: dict[str, list[RateFormat]] = {}
-for _kind in RATE_FORMATS:
-    _KINDS.setdefault(_kind.mark, []).append(_kind)
-_MARKS = tuple(_KINDS)
-_NEEDLES = tuple((literal_of(mark), re.compile(mark), kinds) for mark, kinds in _KINDS.items())
-_WANTED = anywhere(*_MARKS, *SETTING_LINES, *WANTED_SETTINGS)
+_WANTED = anywhere(*(kind.mark for kind in RATE_FORMATS), *SETTING_LINES, *WANTED_SETTINGS)
 _UNNAMED = "throughput lines"
-_BARS = ("tqdm",)
 _FEWEST_DRAWN = 3
 """A bar of fewer draws shows something that is loaded, not trained."""
 _SHORTEST_WRAPPED = 60
@@ -59,11 +56,7 @@ class _Found:
     line: int
     rank: int | None
     kind: RateFormat
-    match: re.Match[str]
-
-    @property
-    def stated(self) -> dict[str, str | None]:
-        return self.match.groupdict()
+    stated: dict[str, str | None]
 
     @property
     def iteration(self) -> int | None:
@@ -86,7 +79,7 @@ class PrintedRates(IterationLog):
         self._iterated: dict[str, None] = {}
         self._pieces: list[str] = []
         self._open: list[_Found] = []
-        self._bars: list[_Found] = []
+        self._bars = Bars(_WANTED)
         self._num_unplaced = self._num_contradicted = 0
         self._notes: list[Note] = []
 
@@ -100,6 +93,13 @@ class PrintedRates(IterationLog):
         super().state_np(np)
         self._job.np_of_name = np or self._job.np_of_name
 
+    def read_ahead(self, part: Part, place: int, wanted: str, patterns: Patterns) -> int:
+        """Read bars from a place on, as ``Bars.read_ahead``."""
+        behind = self._bars.read_ahead(part, place, wanted, patterns)
+        if behind > place:
+            self._add_open()
+        return behind
+
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
         self._add_open()
@@ -109,7 +109,7 @@ class PrintedRates(IterationLog):
             return
         if self._take_rate(line, text):
             self._pieces = []
-        elif _kinds_of(text):
+        elif kinds_of(text):
             self._pieces = [text] * (len(text) >= _SHORTEST_WRAPPED)
         else:
             if self._pieces:
@@ -153,21 +153,23 @@ class PrintedRates(IterationLog):
             self._pieces = []
 
     def _take_rate(self, line: PrintedLine, text: str) -> bool:
-        for kind in _kinds_of(text):
+        for kind in kinds_of(text):
             # Writers glue lines, and bars lose the returns between their draws.
             found = list(kind.pattern.finditer(text))
             for match in found:
-                self._take_match(_Found(line.number, line.rank, kind, match), match.end(), text)
+                self._take_match(
+                    _Found(line.number, line.rank, kind, match.groupdict()), match.end(), text
+                )
             if found:
                 return True
         return False
 
     def _take_match(self, found: _Found, end: int, text: str) -> None:
-        if found.kind.tool in _BARS:
-            before = self._bars[-1:]
-            # A bar is drawn over itself wherever something else is written.
-            if not before or before[0].iteration != found.iteration:
-                self._bars.append(found)
+        if found.kind.tool == TQDM:
+            per_s = number_in(found.stated, "rate")
+            rate = number_in(found.stated, "step") or 0.0 if per_s is None else per_s
+            bar = Bar(found.line, found.rank, found.iteration or 0, rate, per_s is None)
+            self._bars.keep([bar])
         elif end == len(text):
             self._open.append(found)
         else:
@@ -181,10 +183,9 @@ class PrintedRates(IterationLog):
     def finish(self) -> None:
         """Add bars that no other rate followed, and end the run of the job."""
         self._add_open()
-        bars, self._bars = self._bars, []
+        bars, self._bars.drawn = self._bars.drawn, []
         if len(bars) >= _FEWEST_DRAWN and not self._tools:
-            for one in bars:
-                self._add(one)
+            self._add_bars(bars)
         self._close_job()
 
     def _add(self, found: _Found) -> None:
@@ -205,6 +206,22 @@ class PrintedRates(IterationLog):
             job.settings.said["np"] = np
         for one in rates:
             self._add_row(found, self._in_tokens(kind, one))
+
+    def _add_bars(self, bars: Sequence[Bar]) -> None:
+        """Add the rates of bars, as ``_add`` does those of a line."""
+        self._tools[TQDM] = None
+        job, tokens = self._job, self._job.settings.number("tokens")
+        shared = {"job": job.number, "tool": TQDM, "scope": STEP, "np": job.np}
+        for line, rank, iteration, rate, in_seconds in bars:
+            job.ranks.add(rank)
+            unit, per = (TOKENS, JOB) if in_seconds and tokens else (STEPS, UNSTATED)
+            if rate or not in_seconds:
+                job.last_line = line
+                value = (tokens or 1) / rate if in_seconds else rate
+                step_ns = round(rate * 1e9) if in_seconds else None
+                self.add(line, rank=rank, iteration=iteration, rate=value, unit=unit, per=per,
+                         step_ns=step_ns, **shared)  # fmt: skip
+                job.add_step((TQDM, unit, per, False), rank, value)
 
     def _add_iteration(self, found: _Found) -> None:
         kind, stated = found.kind, found.stated
@@ -280,14 +297,3 @@ class PrintedRates(IterationLog):
             text = f"the total of a run{ranks} is not in the file{what}"
             self._notes.append(Note(NoteCode.ENDED_EARLY, text))
         job.totals, job.steps = [], {}
-
-
-def _kinds_of(text: str) -> Sequence[RateFormat]:
-    """The formats of the first mark in a line."""
-    first, kinds_of_first = len(text) + 1, list[RateFormat]()
-    for needle, mark, kinds in _NEEDLES:
-        # One alternation of all marks would be tried at each letter, thirty times as slowly.
-        found = mark.search(text) if needle in text else None
-        if found is not None and found.start() < first:
-            first, kinds_of_first = found.start(), kinds
-    return kinds_of_first

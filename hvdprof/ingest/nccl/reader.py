@@ -109,6 +109,7 @@ def _recording(log: Logbook, kinds: LineKinds, scanner: Scanner) -> NcclRecordin
         calls=log.rows["nccl_calls"].frame({"communicator": owner, "rank": _ranks(log)}),
         problems=log.troubles.problems([process.progress for process in log.processes]),
         line_kinds=kinds.frame(),
+        of_hvdprof=False,
         quotes=NCCL_QUOTES.frame(
             [
                 {"file": place[0], "line": place[1], "text": text}

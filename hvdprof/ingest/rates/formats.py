@@ -6,6 +6,7 @@ Tested in ``tests/ingest/rates/test_rate_formats.py``.
 """
 
 import re
+from collections.abc import Sequence
 
 from hvdprof.ingest.rates.rate_format import (  # fmt: skip
     ITERATIONS,
@@ -18,6 +19,7 @@ from hvdprof.ingest.rates.rate_format import (  # fmt: skip
     TOTAL,
     RateFormat,
 )
+from hvdprof.ingest.text.line_filter import literal_of
 from hvdprof.model.tables.printed_tables import MEGATRON_SERIES
 
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
@@ -31,7 +33,7 @@ def _line(pattern: str) -> re.Pattern[str]:
 
 
 _BAR = r"\|[^|]*\| *<n>/\d+ \[[\d:]+<[\d:?]+, *"
-TF_CNN, SYNTHETIC, OTHER = "tf_cnn_benchmarks", "synthetic_benchmark", "other"
+TF_CNN, SYNTHETIC, OTHER, TQDM = "tf_cnn_benchmarks", "synthetic_benchmark", "other", "tqdm"
 # fmt: off
 RATE_FORMATS: tuple[RateFormat, ...] = (
     # A running mean on each rank; its own estimate of the total in the end.
@@ -88,7 +90,7 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
         RateFormat(tool, mark, _line(rf"^(?!.*reduced_train_loss=){bar}{speed}{end}"), STEPS)
         for tool, bar, mean, end in (
             ("Lightning", rf"Epoch \d+: .*?{_BAR}", "mean_", ", .*v_num="),
-            ("tqdm", rf"(?:(?i:epoch|train)[^|%]{{0,40}}: *)? *\d+%{_BAR}", "", "[],]"),
+            (TQDM, rf"(?:(?i:epoch|train)[^|%]{{0,40}}: *)? *\d+%{_BAR}", "", "[],]"),
         )
         for mark, speed in (("it/s", f"<{mean}rate>it/s"), ("s/it", f"<{mean}step>s/it"))
     ),
@@ -141,3 +143,26 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
 )
 # fmt: on
 """The first entry whose line it is counts."""
+
+_KINDS: dict[str, list[RateFormat]] = {}
+for _kind in RATE_FORMATS:
+    _KINDS.setdefault(_kind.mark, []).append(_kind)
+_NEEDLES = tuple((literal_of(mark), re.compile(mark), kinds) for mark, kinds in _KINDS.items())
+
+
+def kinds_of(text: str) -> Sequence[RateFormat]:
+    """The formats of the first mark in a line."""
+    first, kinds_of_first = len(text) + 1, list[RateFormat]()
+    for needle, mark, kinds in _NEEDLES:
+        # One alternation of all marks would be tried at each letter, thirty times as slowly.
+        found = mark.search(text) if needle in text else None
+        if found is not None and found.start() < first:
+            first, kinds_of_first = found.start(), kinds
+    return kinds_of_first
+
+
+def tool_of_bar(text: str) -> str | None:
+    """The tool of a line with the mark of bars, empty where it shows no rate; None without."""
+    kinds = kinds_of(text)
+    tools = [kind.tool for kind in kinds if kind.pattern.search(text)]
+    return (*tools, "")[0] if any(kind.tool == TQDM for kind in kinds) else None

@@ -10,7 +10,7 @@ from hvdprof.ingest.recorder.clock_alignment import Alignment
 from hvdprof.ingest.recorder.recorded_windows import SPREAD_PARTS, UNKNOWN
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.step_phases import UNSEEN
-from hvdprof.ingest.storage.blocks import Block, names
+from hvdprof.ingest.storage.blocks import Block, dtype_of_names, names
 from hvdprof.model.step_parts import RECORDED_PARTS
 
 
@@ -165,13 +165,14 @@ def arrival_block(
         return None
     steps = segment.step_table()[np.asarray(segment.ready_row, dtype=np.int64)]
     ready_ns = steps[row, 2] + offsets[row, tensor]
-    codes, unique = pd.factorize(pd.Index(segment.tensors, dtype=str))
+    known = {name: code for code, name in enumerate(dict.fromkeys(segment.tensors))}
+    codes = np.array([known[name] for name in segment.tensors])
     return {
         "pass_id": pass_id,
         "segment": segment.id,
         "rank": np.full(len(row), rank),
         "step": steps[row, 0],
-        "tensor": pd.Categorical.from_codes(codes[tensor], categories=unique),
+        "tensor": pd.Categorical.from_codes(codes[tensor], dtype=dtype_of_names(tuple(known))),
         "ready_ns": alignment.aligned_ns(ready_ns),
         "clock_error_ns": alignment.errors_ns(ready_ns),
     }
@@ -195,7 +196,7 @@ def part_block(
         "phase": "part",
         "activity": pd.Categorical.from_codes(
             np.asarray(segment.part_codes),
-            categories=pd.Index(list(segment.part_names), dtype=str),
+            dtype=dtype_of_names(tuple(segment.part_names)),
         ),
         "collective": "",
         "tensor": "",
@@ -203,7 +204,9 @@ def part_block(
         "fusion_id": np.full(len(row), -1),
         "start_ns": alignment.aligned_ns(start_ns),
         "dur_ns": dur_ns,
-        "size_bytes": pd.array([None] * len(row), dtype="Int64"),
+        "size_bytes": pd.arrays.IntegerArray(
+            np.zeros_like(row), mask=np.ones(len(row), dtype=bool)
+        ),
         "clock_error_ns": alignment.errors_ns(start_ns),
     }
 
@@ -232,7 +235,7 @@ def wait_block(
         "number": number,
         "kind": pd.Categorical.from_codes(
             np.asarray(segment.wait_codes)[is_inside],
-            categories=pd.Index(list(segment.wait_kinds), dtype=str),
+            dtype=dtype_of_names(tuple(segment.wait_kinds)),
         ),
         "num_ranks": num_ranks,
         "submitted_ns": pd.arrays.IntegerArray(submitted_ns, mask=unknown),

@@ -35,7 +35,7 @@ def with_logs(run: Run) -> Run:
         path for file in attached_files(run.manifest) for path in _output(run, file, read, files)
     ]
     for record in run.manifest.passes:
-        _add_nccl(record.id, [*_nccl_logs(run, record.id, read), *printed_nccl], read)
+        _add_nccl(run, record.id, [*_nccl_logs(run, record.id, read), *printed_nccl], read)
         _add_events(run, record.id, read, _add_stalls(run, record.id, read))
     if files:
         read.add_tables([(FILES.name, FILES.frame(_rows_of(files, read)))])
@@ -59,7 +59,7 @@ def _nccl_logs(run: Run, pass_id: str, read: RunBuilder) -> list[Path]:
     return paths
 
 
-def _add_nccl(pass_id: str, paths: Sequence[Path], read: RunBuilder) -> None:
+def _add_nccl(run: Run, pass_id: str, paths: Sequence[Path], read: RunBuilder) -> None:
     if not paths:
         return
     from hvdprof.ingest.nccl.reader import read_nccl_logs
@@ -69,7 +69,8 @@ def _add_nccl(pass_id: str, paths: Sequence[Path], read: RunBuilder) -> None:
     except HvdprofError as error:
         read.notes.append(Note(NoteCode.UNREADABLE, error.message).at(pass_id, pass_id))
         return
-    read.nccl.append(recording)
+    of_hvdprof = not attached_files(run.manifest)
+    read.nccl.append(dataclasses.replace(recording, of_hvdprof=of_hvdprof))
     read.notes += [note.at(f"{pass_id}: NCCL", pass_id) for note in recording.notes]
 
 

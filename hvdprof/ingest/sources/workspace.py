@@ -14,6 +14,7 @@ from types import FrameType, TracebackType
 from typing import Never, Self
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.sources.listing import missing, unreadable
 from hvdprof.rundir.regular_file import (
     irregular_kind,
     open_regular,
@@ -231,10 +232,10 @@ def small_text(path: Path) -> str:
         try:
             with open_regular(path) as file:
                 content = file.read(MOST_TEXT_BYTES + 1)
+        except FileNotFoundError as error:
+            raise missing(path) from error
         except OSError as error:
-            raise UnreadableInputError(
-                f"{shown_name(path)} cannot be read: {error.strerror or error}."
-            ) from error
+            raise unreadable(path, error) from error
         if len(content) > MOST_TEXT_BYTES:
             raise UnreadableInputError(
                 f"{shown_name(path)} holds more than {byte_size(MOST_TEXT_BYTES)}, which is no "

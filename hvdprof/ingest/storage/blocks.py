@@ -40,12 +40,13 @@ def names(values: Sequence[str]) -> Any:
     code_of = {name: code for code, name in enumerate(known)}
     # Most ranks and passes have the same names, and making their dtype is most of the work.
     return pd.Categorical.from_codes(
-        [code_of[value] for value in values], dtype=_named_by(tuple(known)), validate=False
+        [code_of[value] for value in values], dtype=dtype_of_names(tuple(known)), validate=False
     )
 
 
 @functools.lru_cache(maxsize=256)
-def _named_by(known: tuple[str, ...]) -> pd.CategoricalDtype:
+def dtype_of_names(known: tuple[str, ...]) -> pd.CategoricalDtype:
+    """The dtype of a categorical column with these names in their order."""
     return pd.CategoricalDtype(pd.Index(list(known), dtype=str))
 
 
@@ -70,7 +71,7 @@ def _joined_names(values: Sequence[Any], lengths: Sequence[int]) -> Any:
         # A missing name has the code -1, which is the last place.
         parts.append(np.array([*own, -1], np.int32)[value.codes])
     return pd.Categorical.from_codes(
-        np.concatenate(parts), categories=pd.Index(list(code_of), dtype=str)
+        np.concatenate(parts), dtype=dtype_of_names(tuple(code_of)), validate=False
     )
 
 

@@ -12,6 +12,7 @@ from hvdprof.model.schema import Table
 
 _PACK_AT = 32_768
 _MISSING = np.iinfo(np.int64).min
+_NARROW = [(kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int8, np.int16, np.int32)]
 _NULLABLE = ("Int64", "Int32", "boolean")
 
 Values = tuple[Any, ...]
@@ -31,6 +32,7 @@ class Rows:
     def __init__(self, table: Table) -> None:
         self.table = table
         self._names = tuple(table.column_names)
+        self._known = frozenset(self._names)
         self._fresh: list[Values] = []
         self._num_packed = 0
         self._codes: list[dict[str, int]] = [{} for _ in table.columns]
@@ -54,10 +56,10 @@ class Rows:
             KeyError: A column is not given.
             ValueError: A column is given that the table does not declare.
         """
-        unknown = values.keys() - set(self._names)
-        if unknown:
-            raise ValueError(f"table {self.table.name} has no column {', '.join(sorted(unknown))}")
-        self.append(*(values[name] for name in self._names))
+        if not values.keys() <= self._known:
+            unknown = ", ".join(sorted(values.keys() - self._known))
+            raise ValueError(f"table {self.table.name} has no column {unknown}")
+        self.append(*[values[name] for name in self._names])
 
     def extend(self, rows: Sequence[Values], which: Int64s, columns: Mapping[str, Int64s]) -> None:
         """Add many rows that repeat a few.
@@ -180,8 +182,7 @@ def _nullable(values: Packed, dtype: str) -> pd.api.extensions.ExtensionArray:
 def _narrow(values: Packed) -> Packed:
     """Whole numbers in the smallest type that holds all of them."""
     low, high = values.min(), values.max()
-    for narrow in (np.int8, np.int16, np.int32):
-        limits = np.iinfo(narrow)
-        if limits.min <= low and high <= limits.max:
+    for narrow, lowest, highest in _NARROW:
+        if lowest <= low and high <= highest:
             return values.astype(narrow)
     return values

@@ -210,6 +210,7 @@ class UntouchedLines:
     Attributes:
         block: As given.
         numbers: The number of each line.
+        prefix_of: The line whose log prefix counts for a draw; -1 where it stands in the line.
     """
 
     def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
@@ -217,6 +218,7 @@ class UntouchedLines:
         self._has_cr = b"\r" in block.data
         self._places: dict[str, npt.NDArray[np.int64]] = {}
         self.numbers: list[int] = (block.places + first).tolist()
+        self.prefix_of = [-1] * len(block)
 
     def __len__(self) -> int:
         """How many they are."""
@@ -234,6 +236,29 @@ class UntouchedLines:
         """One line; None where the next continues it."""
         text = self.block.text(place)
         return self._log.take(self.numbers[place], text.rstrip("\r") if self._has_cr else text)
+
+
+class _DrawnOver(UntouchedLines):
+    """Lines that bars draw over: each draw is searched and read for itself."""
+
+    def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
+        super().__init__(block.by_draws(), first, log)
+        self._whole, bounds = block, self.block.bounds
+        self._lines = (np.searchsorted(block.bounds, bounds[:-1], side="right") - 1).tolist()
+        self._ends = np.searchsorted(bounds, block.bounds[1:]).tolist()
+        self.prefix_of = np.where(np.isin(bounds[:-1], block.bounds), -1, self._lines).tolist()
+        self._read: tuple[int, PrintedLine | None, list[str]] = -1, None, []
+
+    def line(self, place: int) -> PrintedLine | None:
+        """One draw, with what the log prefix of its line says."""
+        of = self._lines[place]
+        if self._read[0] != of:
+            line = self._log.take(self.numbers[place], self._whole.text(of).rstrip("\r"))
+            self._read = of, line, list(filter(None, line.text.split("\r"))) if line else []
+        _, line, draws = self._read
+        # A draw may be all prefix: from the end, draws are where they stand in the file.
+        number = place - self._ends[of]
+        return line and line._replace(text=draws[number] if -number <= len(draws) else "")
 
 
 class _Read:
@@ -262,7 +287,7 @@ def _part(block: TextBlock, first: int, log: LogLines) -> Part:
         or any(part in data for part in _PARTS)
     )
     if not depends:
-        return untouched
+        return _DrawnOver(block, first, log) if b"\r" in data else untouched
     return _Read([line for place in range(len(block)) if (line := untouched.line(place))])
 
 

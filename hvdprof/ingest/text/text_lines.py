@@ -1,6 +1,7 @@
 """The lines of a text file that may be huge, compressed, binary in part, or torn anywhere."""
 
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,15 @@ class TextBlock:
             return self._ascii[begin:end].removesuffix("\n")
         piece = self.data[begin:end]
         return piece.removesuffix(b"\n").decode("utf-8", errors="replace")
+
+    def by_draws(self) -> "TextBlock":
+        """The same with the draws of bars over themselves as pieces of their own."""
+        raw, drawn = np.frombuffer(self.data, np.uint8), copy(self)
+        is_next = (raw[:-1] == _RETURN[0]) & (raw[1:] != _RETURN[0]) & (raw[1:] != _NEWLINE)
+        drawn.bounds = np.union1d(self.bounds, np.flatnonzero(is_next) + 1)
+        lines = np.searchsorted(self.bounds, drawn.bounds[:-1], side="right") - 1
+        drawn.places, drawn._bounds = self.places[lines], drawn.bounds.tolist()
+        return drawn
 
 
 def text_blocks(path: Path, *, progress: Progress | None = None) -> Iterator[TextBlock]:

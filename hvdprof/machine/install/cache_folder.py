@@ -24,9 +24,10 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     return root / "hvdprof"
 
 
-def write_cached(file: Path, record: object, *, most: int) -> None:
+def write_cached(name: str, record: object, *, most: int) -> None:
     """Write a dataclass if that is possible; of its folder, only the ``most`` newest stay."""
-    with contextlib.suppress(StorageError, OSError):
+    with contextlib.suppress(StorageError, OSError, RuntimeError):
+        file = cache_folder() / name
         write_whole(file, to_text(record), mode=0o600)
         by_age = sorted(file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
         for old in by_age[:-most]:

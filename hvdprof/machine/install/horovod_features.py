@@ -245,18 +245,17 @@ def _known_horovod(python: str) -> HorovodBuild | HorovodProblem | None:
     of_loaders = [pair for pair in sorted(_environment(python).items()) if _OF_LOADERS(pair[0])]
     asked = (python, platform.node(), __version__, _QUESTION, of_loaders)
     digest = hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
-    try:
-        file = cache_folder() / "horovod" / f"{digest}.json"
-    except RuntimeError:
-        # A user without a home.
-        return ask_horovod(python)
-    with contextlib.suppress(UnreadableInputError):
+    # A user may have no home: a RuntimeError.
+    with contextlib.suppress(UnreadableInputError, RuntimeError):
+        file = cache_folder() / f"horovod/{digest}.json"
         cached = read_json(HorovodBuild, file) if is_trusted(file) else None
         if cached and cached.files == stamps(cached.files):
             return cached
     answer = ask_horovod(python)
     if isinstance(answer, HorovodBuild) and answer.files:
-        write_cached(file, replace(answer, files=stamps(answer.files)), most=MOST_CACHED)
+        write_cached(
+            f"horovod/{digest}.json", replace(answer, files=stamps(answer.files)), most=MOST_CACHED
+        )
     return answer
 
 

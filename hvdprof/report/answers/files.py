@@ -14,7 +14,6 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.answer import Answer
 from hvdprof.report.answers.scaling import with_ends
-from hvdprof.report.document.html_report import render_page_html
 from hvdprof.report.json_values import JsonObject, json_rows, json_value
 from hvdprof.report.sections.file_page import file_sections, nccl_test_sections, page_json
 from hvdprof.report.sections.section import Head, Page, Section
@@ -25,9 +24,8 @@ _AS_ABOVE = "As above."
 
 def files_answer(found: FilesAnalysis) -> Answer:
     """A finished analysis of files, to be written for readers, for programs, and as HTML."""
-    page = partial(_page, found)
-    html = partial(render_page_html, page, found.run.manifest.name)
-    return Answer(page, partial(files_json, found), {"html": html})
+    name = found.run.manifest.name
+    return Answer(partial(_page, found), partial(files_json, found), name=name)
 
 
 def _page(found: FilesAnalysis) -> Page:

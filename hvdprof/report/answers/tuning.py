@@ -24,6 +24,7 @@ _TONES: dict[TrialOutcome, Tone] = {
 
 SUFFIXES: dict[str, TuningFormat] = {
     ".json": TuningFormat.JSON,
+    ".html": TuningFormat.HTML,
     ".md": TuningFormat.MARKDOWN,
     ".txt": TuningFormat.TERMINAL,
 }
@@ -32,7 +33,7 @@ SUFFIXES: dict[str, TuningFormat] = {
 
 def tuning_answer(tuning: Tuning) -> Answer:
     """The result, to be written in every ``TuningFormat``."""
-    return Answer(partial(_page, tuning), partial(_object, tuning))
+    return Answer(partial(_page, tuning), partial(_object, tuning), name="hvdprof tune")
 
 
 def _object(tuning: Tuning) -> JsonObject:

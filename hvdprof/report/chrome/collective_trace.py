@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.errors import UsageError
+from hvdprof.model.arrays import Float64s
 from hvdprof.model.interval_lanes import lanes_without_overlap
 from hvdprof.model.nsys_events import NsysEvents, NsysKind
 from hvdprof.model.run import Run
@@ -56,7 +57,10 @@ def collective_content(run: Run, job: str | None = None) -> TraceContent:
     last_ns = int(max(starts.max(), ends.max() if ends.notna().any() else 0))
     is_open = ends.isna() & (calls["state"].astype(str) != COMPLETED)
     calls = calls.assign(
-        begin_ns=starts, finish_ns=ends.where(~is_open, last_ns), is_open=is_open
+        begin_ns=starts,
+        finish_ns=ends.where(~is_open, last_ns),
+        is_open=is_open,
+        busbw_gb_s=_bandwidths(run, calls),
     ).sort_values("begin_ns", kind="stable")
     lanes: list[Lane] = []
     sources: list[list[TraceEvent]] = []
@@ -96,6 +100,15 @@ def _hosts(run: Run, calls: pd.DataFrame) -> dict[int, str]:
     whole = logs[(logs["num_ranks"] == logs["num_ranks"].max()).fillna(value=False)]
     known = whole[["rank", "host"]].dropna().drop_duplicates("rank").itertuples(index=False)
     return {int(rank): f" ({host})" for rank, host in known if host}
+
+
+def _bandwidths(run: Run, calls: pd.DataFrame) -> Float64s:
+    """GB/s of each call, as logs of the Inspector state it; NaN where none does."""
+    keys = ["group", "seq", "start_ns", "end_ns"]
+    logs = run.table(INSPECTOR_COLLECTIVES.name).rename(columns={"communicator": "group"})
+    known = logs.astype({"group": str}).drop_duplicates(keys).set_index(keys)["busbw_gb_s"]
+    of_calls = pd.MultiIndex.from_frame(calls.astype({"group": str})[keys])
+    return known.reindex(of_calls).to_numpy(np.float64)
 
 
 def _instead(run: Run) -> str:
@@ -168,6 +181,7 @@ def _events(
             "state": str(row.state),
             "step": int(row.step),
             "matched": not is_unmatched,
+            "busbw_gb_s": None if pd.isna(row.busbw_gb_s) else float(row.busbw_gb_s),
         }
         colour = _UNMATCHED_COLOUR if is_unmatched else ""
         yield TraceEvent(

@@ -67,6 +67,7 @@ def comparison_answer(comparison: Comparison) -> Answer:
             "junit": partial(_junit, comparison),
             "github": partial(_github, comparison),
         },
+        name=_TITLE,
     )
 
 
@@ -103,6 +104,7 @@ def _object(comparison: Comparison) -> JsonObject:
 
 SUFFIXES: dict[str, ComparisonFormat] = {
     ".json": ComparisonFormat.JSON,
+    ".html": ComparisonFormat.HTML,
     ".md": ComparisonFormat.MARKDOWN,
     ".xml": ComparisonFormat.JUNIT,
     ".csv": ComparisonFormat.CSV,

@@ -19,6 +19,7 @@ from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.rank_phases import rank_phases
 from hvdprof.report.screen.tiles import is_too_busy, verdict_cell
 from hvdprof.report.screen.verdict_band import repeated_command
+from hvdprof.rundir.attached import attached_files
 
 EXPLAINED = 0.9
 """From this efficiency on, no explanation is due."""
@@ -63,7 +64,12 @@ def open_points(analysis: RunAnalysis) -> OpenPoints | None:
         known=tuple(_known(analysis, cell)),
         suspected=tuple(_suspected(analysis, cell)),
         next_step=more if len(analysis.table(WATERFALL.name)) else "The recorder names the causes.",
-        command=repeated_command(analysis) or "hvdprof bench --preset quick --repeats 6",
+        command=repeated_command(analysis)
+        or (
+            f"hvdprof run --np {int(cell['np'])} --repeats 6 -- python train.py"
+            if attached_files(analysis.run.manifest)
+            else "hvdprof bench --preset quick --repeats 6"
+        ),
     )
 
 

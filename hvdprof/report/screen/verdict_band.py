@@ -60,7 +60,8 @@ def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
     if not lead and (place := _line(analysis)):
         parts.append(f"At {place}")
     known = efficiency if efficiency.value != units.MISSING else throughput
-    if known.value != units.MISSING:
+    # Without a loss the headline holds it.
+    if known.value != units.MISSING and (plain or known.value not in analysis.verdict.headline):
         name = "Efficiency" if known is efficiency else "Throughput"
         unit = "" if known is efficiency else " samples/s"
         has_gain = not lead and potential.value != units.MISSING
@@ -113,7 +114,10 @@ def main_finding(analysis: RunAnalysis) -> FrameRow | None:
 
 
 def repeated_command(analysis: RunAnalysis) -> str:
-    """The command of the run with more repeats; empty of a run that hvdprof did not launch."""
+    """The command of the run with more repeats; empty of a run that hvdprof did not launch.
+
+    It does not name the folder of the run, which no other run may be written into.
+    """
     words = [word for word in analysis.run.manifest.command if word]
     if words[:2] not in (["hvdprof", "bench"], ["hvdprof", "run"]):
         return ""
@@ -121,8 +125,8 @@ def repeated_command(analysis: RunAnalysis) -> str:
     without: list[str] = []
     own = iter(words[:end])
     for word in own:
-        if word == "--repeats":
+        if word in ("--repeats", "-o", "--output"):
             next(own, None)
-        elif not word.startswith("--repeats="):
+        elif not word.startswith(("--repeats=", "--output=")):
             without.append(word)
     return shlex.join([*without, "--repeats", "6", *words[end:]])

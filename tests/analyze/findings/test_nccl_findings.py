@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -271,6 +272,25 @@ def test_what_is_only_unusual_is_a_note(
     assert ids(recording) == []
     assert ids(recording, least="note") == [note]
     assert [style_faults(row) for row in nccl_findings(recording).to_dict("records")] == [[]]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "lines",
+    [
+        BROKEN["few channels beside NVLink"][0],
+        BROKEN["stuck in init"][0],
+        job("NET/IB/0"),
+    ],
+    ids=["nccl-few-channels", "nccl-stuck-in-init", "nccl-gpudirect-unused"],
+)
+def test_what_hvdprof_has_logged_is_not_asked_for_again(tmp_path: Path, lines: list[str]) -> None:
+    by_user = recorded(tmp_path, lines)
+    by_hvdprof = replace(by_user, of_hvdprof=True)
+    (asked,), (logged,) = (nccl_findings(one).to_dict("records") for one in (by_user, by_hvdprof))
+    assert "NCCL_DEBUG_SUBSYS=" in asked["action"]
+    assert "NCCL_DEBUG" not in logged["action"]
+    assert style_faults(logged) == []
 
 
 @pytest.mark.heavy

@@ -401,6 +401,20 @@ def test_every_rule_is_triggered_by_its_case_and_by_no_evidence_just_below():
     assert wrong == []
 
 
+@pytest.mark.heavy
+def test_on_a_script_no_rule_names_the_command_of_the_reference_models():
+    named = set()
+    for rule, case in CASES.items():
+        given, _ = case()
+        settings = given.run.manifest.settings | {"script": {"command": ["python", "train.py"]}}
+        of_script = replace(given.run, manifest=replace(given.run.manifest, settings=settings))
+        for one in (given, replace(given, run=of_script)):
+            for row in findings(one).to_dict("records"):
+                text = " ".join(str(value) for value in row.values())
+                named |= {(rule, one is given)} if "hvdprof bench" in text else set()
+    assert named == {(rule, True) for rule in ("size-cliff", "fusion-too-large", "small-buckets")}
+
+
 def test_a_healthy_run_gives_nothing():
     assert ids(evidence()) == []
 

@@ -1,10 +1,13 @@
 """Exposed communication on GPUs: what negotiates, and what carries the data."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from hvdprof.analyze.pipeline import findings
+from hvdprof.api import load_run
+from hvdprof.rundir.layout import RunPaths
 from tests.analyze.findings.test_run_findings import (
     evidence,
     ranks,
@@ -14,6 +17,8 @@ from tests.analyze.findings.test_run_findings import (
 )
 from tests.builders.finding_style import style_faults
 from tests.builders.finished_analysis import manifest, pass_record, segment
+from tests.builders.nccl_log import job, recorded
+from tests.builders.run_directory import PassSpec, write_run
 
 ONE_HOST = ("node1", "node1")
 TWO_HOSTS = ("node1", "node2")
@@ -64,6 +69,27 @@ def test_transfer_of_gpus_is_what_nccl_does(executing):
     assert "NCCL_DEBUG=INFO" in row["action"]
     assert "--controller" not in row["action"]
     assert "CYCLE_TIME" not in row["action"]
+
+
+@pytest.mark.parametrize("hosts", [ONE_HOST, TWO_HOSTS])
+@pytest.mark.parametrize("share", [None, 0.3])
+def test_where_the_run_has_the_log_of_nccl_its_page_is_named(tmp_path, hosts, share):
+    log = recorded(tmp_path, job())
+    row = exposed(hosts, "cuda:0", share=share, nccl=(log,), folder=Path("/runs/one"))
+
+    assert "the page NCCL of `hvdprof dashboard /runs/one`" in row["action"]
+    assert "NCCL_DEBUG" not in row["action"]
+
+
+def test_the_log_of_a_run_of_hvdprof_is_known_to_be_its_own(tmp_path):
+    folder = write_run(tmp_path / "run", [PassSpec()])
+    (of_pass,) = (folder / "passes").iterdir()
+    logs = RunPaths(folder).of_pass(of_pass.name).nccl_folder
+    logs.mkdir()
+    recorded(logs, job())
+
+    (log,) = load_run(folder).nccl
+    assert log.of_hvdprof
 
 
 def test_on_cpus_the_controller_carries_the_data_as_well():

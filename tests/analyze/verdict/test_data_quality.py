@@ -165,7 +165,7 @@ def test_wide_intervals(tmp_path: Path) -> None:
     for one, factor in zip(passes[1::2], (0.8, 1.0, 1.3), strict=True):
         one.segments = [SegmentSpec(parts_ms=typical_parts(12.5 * factor))]
     (sentence,) = warnings(tmp_path, passes)
-    start = "1 efficiency with a 95 % CI wider than ±10 % of the value (≈). Worst: mnist at np=2"
+    start = "1 efficiency with a 95 % CI wider than ±10 % of the value (≈). Worst: mnist np=2"
     assert sentence.startswith(start)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.cli.measuring.measure_and_report import measure_and_report
 from hvdprof.errors import InterruptedRunError, SweepIncompleteError
-from tests.builders.run_directory import PassSpec, write_run
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,21 @@ def test_an_interruption_is_said_before_the_result(tmp_path, capsys, failure, fi
     with pytest.raises(type(failure)):
         measure_and_report(measurement, SimpleNamespace(render=render))
     assert capsys.readouterr().out == first
+
+
+def test_an_interrupted_run_ends_in_the_words_of_its_report(tmp_path):
+    def run_launches():
+        raise InterruptedRunError("Interrupted after 1 of 2 launches.", hint="Resume with it")
+
+    shown = []
+    passes = [PassSpec(), PassSpec(status="planned", segments=[SegmentSpec(status="planned")])]
+    folder = write_run(tmp_path / "run", passes, status="interrupted")
+    measurement = SimpleNamespace(ready_hosts=list, run_launches=run_launches, folder=folder)
+    with pytest.raises(InterruptedRunError) as ended:
+        measure_and_report(
+            measurement,
+            SimpleNamespace(render=lambda analysis, stream: shown.extend(analysis.warnings)),
+        )
+    assert ended.value.message in shown
+    assert ended.value.message.endswith(f"Resume with `hvdprof bench --resume {folder}`.")
+    assert ended.value.hint == ""

@@ -95,11 +95,20 @@ def test_a_horovod_for_tensorflow_is_hooked_too(tmp_path):
     assert ended.stderr.count("nothing is recorded: AttributeError") == 1
 
 
-def test_a_process_without_horovod_feels_next_to_nothing():
+@pytest.mark.parametrize("has_sitecustomize", [False, True])
+def test_a_process_without_horovod_feels_next_to_nothing(tmp_path, has_sitecustomize):
     script = "import sys; print(*sys.modules)"
-    plain = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    if has_sitecustomize:
+        # As Debian's Python has one of its own.
+        (tmp_path / "sitecustomize.py").touch()
+    plain = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
 
-    added = set(python(script).stdout.split()) - set(plain.stdout.split())
+    added = set(python(script, tmp_path).stdout.split()) - set(plain.stdout.split())
 
     # A module that is imported here hides a file of that name beside the script.
     assert added <= {

@@ -44,6 +44,13 @@ def test_the_verdict_names_the_gpu_with_the_most_exposed_communication(tmp_path:
     assert page.unanswered
 
 
+def test_the_verdict_says_where_a_gpu_runs_no_kernel_for_longer(tmp_path: Path) -> None:
+    kernels = [*KERNELS[:4], (60 * MS, 61 * MS, 0, "gemm")]
+    (page,) = analyze_files(load_run(write_export(tmp_path / "a.sqlite", kernels))).files
+    assert page.verdict.startswith("Exposed communication: 8.2 % of the recorded time (5.00 ms)")
+    assert page.verdict.endswith("% of the NCCL time. No kernel runs in 57.4 % of the time.")
+
+
 def test_an_export_without_nccl_says_so(tmp_path: Path) -> None:
     path = write_export(tmp_path / "a.sqlite", [(0, 5, 0, "gemm")], with_process=False)
     (page,) = analyze_files(load_run(path)).files

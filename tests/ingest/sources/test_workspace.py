@@ -215,7 +215,17 @@ def test_devices_pipes_with_names_and_giants_are_refused(
     (tmp_path / "long").write_bytes(b"x" * 1001)
     monkeypatch.setattr(module, "MOST_TEXT_BYTES", 1000)
     cases = {"/dev/zero": "a device", str(tmp_path / "pipe"): "a named pipe"}
-    cases |= {str(tmp_path / "long"): r"more than 1\.00 kB", str(tmp_path / "none"): "No such file"}
+    cases |= {
+        str(tmp_path / "long"): r"more than 1\.00 kB",
+        str(tmp_path / "lon"): "lon does not exist",
+    }
     for name, said in cases.items():
         with pytest.raises(UnreadableInputError, match=said):
             small_text(Path(name))
+
+
+def test_a_file_that_is_missing_names_what_lies_near(tmp_path: Path) -> None:
+    (tmp_path / "speeds.csv").write_text("1:872\n")
+    with pytest.raises(UnreadableInputError) as error:
+        small_text(tmp_path / "speed.csv")
+    assert error.value.hint == f"Similar: {tmp_path / 'speeds.csv'}"

@@ -112,6 +112,7 @@ def test_every_format_has_what_writes_it():
 
 def test_the_name_of_a_file_chooses_its_format():
     assert format_of_file(Path("a.json"), SUFFIXES, "a tuning") is TuningFormat.JSON
+    assert format_of_file(Path("a.html"), SUFFIXES, "a tuning") is TuningFormat.HTML
     assert format_of_file(Path("a.md.gz"), SUFFIXES, "a tuning") is TuningFormat.MARKDOWN
     with pytest.raises(UsageError, match="No format of a tuning"):
         format_of_file(Path("a.csv"), SUFFIXES, "a tuning")

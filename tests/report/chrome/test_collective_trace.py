@@ -142,6 +142,17 @@ def test_each_log_of_the_inspector_is_a_rank_with_its_kernels_in_time(tmp_path):
     assert content.about["largest_clock_error_us"] == 0
 
 
+def test_a_call_of_the_inspector_has_the_bandwidth_of_its_own_record(tmp_path):
+    content = inspected(
+        tmp_path / "logs",
+        pid9=[record(0, 1, 0, 100), record(0, 2, 200, 300, coll_busbw_gbs=20.0)],
+        pid7=[record(1, 1, 40, 100, coll_busbw_gbs=25.0)],
+    )
+
+    found = [(one.lane.process, one.args["seq"], one.args["busbw_gb_s"]) for one in content.events]
+    assert found == [(0, 1, 15.0), (1, 1, 25.0), (0, 2, 20.0)]
+
+
 @pytest.mark.heavy
 def test_a_process_is_named_by_its_rank_in_the_largest_communicator(tmp_path):
     logs = {

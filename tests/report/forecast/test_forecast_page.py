@@ -20,6 +20,7 @@ from hvdprof.report.forecast.forecast_texts import (
     width_sentence,
 )
 from tests.builders.finished_forecast import finished_forecast
+from tests.builders.written import written
 
 EXPECTED = """\
 70 % (90 % band 51 to 88) scaling efficiency on 64 ranks.
@@ -89,6 +90,13 @@ def test_verdict_and_title_say_what_is_assumed(assumed: dict[str, Any], clause: 
 
 
 @pytest.mark.heavy
+def test_html_draws_the_page_and_says_which_intervals_are_not_of_95_percent():
+    text = written(forecast_answer(finished_forecast()), "html")
+    assert text.rstrip().endswith("</html>")
+    assert "90 % band" in text
+    assert "95 % intervals where the heading states no other" in text
+
+
 def test_a_price_adds_what_the_samples_cost():
     assert "currency" not in page(finished_forecast())
     priced = page(finished_forecast(), price=2.5)

@@ -4,6 +4,7 @@ import pytest
 
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.screen.open_points import open_points
+from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_settings
 from tests.builders.analysis import analysis_of, with_a_straggler
 from tests.builders.finished_analysis import analysis, cell, finding, manifest, run, torch_cell
 
@@ -24,9 +25,17 @@ def test_a_low_efficiency_without_a_finding_says_what_is_known_and_what_is_next(
 
 
 def test_the_command_is_that_of_the_run_with_more_repeats():
-    own = ["hvdprof", "bench", "--np", "1,2", "--repeats", "3", "--model", "my net"]
+    own = ["hvdprof", "bench", "--np", "1,2", "--repeats", "3", "-o", "a", "--model", "my net"]
     points = open_points(low(run=run(manifest=manifest(command=own))))
     assert points.command == "hvdprof bench --np 1,2 --model 'my net' --repeats 6"
+
+
+def test_of_attached_files_the_script_is_to_be_measured():
+    files = (AttachedFile(kind=AttachedKind.OUTPUT, given="a", copy="a", rank=None),)
+    points = open_points(
+        low(run=run(manifest=manifest(command=[], settings=attached_settings(files))))
+    )
+    assert points.command == "hvdprof run --np 2 --repeats 6 -- python train.py"
 
 
 def test_nothing_is_open_where_the_cell_scales_or_has_a_finding():

@@ -143,7 +143,7 @@ def few_channels(recording: NcclRecording) -> Iterator[Finding]:
         unset(
             "NCCL_MAX_NCHANNELS",
             ", NCCL_TOPO_FILE and NCCL_P2P_LEVEL",
-            "NCCL_DEBUG_SUBSYS=GRAPH shows what the search found.",
+            "" if recording.of_hvdprof else "NCCL_DEBUG_SUBSYS=GRAPH shows what the search found.",
         ),
         "likely",
         *shown(few.assign(line=few["channels_line"].fillna(few["line"]))),

@@ -272,7 +272,9 @@ def gpudirect_off(recording: NcclRecording) -> Iterator[Finding]:
             "Connections over InfiniBand do not use GPUDirect RDMA. The log does not give the "
             "reason.",
             # Connections are logged at INFO: that level is set already.
-            set_to(
+            _CHECK_MODULE
+            if recording.of_hvdprof
+            else set_to(
                 "NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET",
                 " to log the reason",
                 "Check with `lsmod | grep peermem`.",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.advice import advice, set_to
+from hvdprof.analyze.findings.advice import advice, sentences, set_to
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     HARMLESS,
@@ -46,7 +46,7 @@ def stuck_in_init(recording: NcclRecording) -> Iterator[Finding]:
         called = (recording.calls["communicator"] == number).fillna(False)
         if begun.empty or ranks["complete"].any() or called.any():
             continue
-        yield _stuck(begun, failed)
+        yield _stuck(begun, failed, logs_net=recording.of_hvdprof)
 
 
 def _is_under_way(problems: pd.DataFrame) -> bool:
@@ -56,7 +56,7 @@ def _is_under_way(problems: pd.DataFrame) -> bool:
     return bool((numbers.astype("int64") > 1).any())
 
 
-def _stuck(begun: pd.DataFrame, failed: pd.DataFrame) -> Finding:
+def _stuck(begun: pd.DataFrame, failed: pd.DataFrame, *, logs_net: bool) -> Finding:
     stuck = sorted({int(rank) for rank in begun["rank"]})
     who = ranks_named(stuck)
     proven = not failed.empty
@@ -75,8 +75,10 @@ def _stuck(begun: pd.DataFrame, failed: pd.DataFrame) -> Finding:
         set_to(
             "NCCL_SOCKET_IFNAME=<interface>",
             " to one on which the hosts reach each other",
-            "Check that the other ranks run. Set NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log "
-            "more.",
+            sentences(
+                "Check that the other ranks run.",
+                "" if logs_net else "Set NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log more.",
+            ),
         ),
         "likely" if proven else "possible",
         *shown(begun),

@@ -194,9 +194,9 @@ def _why_slower(term: CostlyCause, setting: CellSetting) -> Advice:
 
 
 _COMPARE_SIZES = advice(
-    "run `hvdprof bench --hosts` on one host and on two, and compare",
+    "run `{measure} --hosts` on one host and on two, and compare",
     "Look for what changes at this size: a second host, another socket, another switch.",
-    command="hvdprof bench --hosts",
+    command="{measure} --hosts",
 )
 
 
@@ -223,7 +223,7 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
                 f"efficiency cliff at np={after['np']}",
                 f"{cell_place(cell)}: efficiency falls to {_efficiency(after)}, from "
                 f"{_efficiency(before)} at np={before['np']}.",
-                _COMPARE_SIZES,
+                _COMPARE_SIZES.formatted(measure=evidence.measure),
                 "possible",
                 **cost_of(cell, share, share * step_ns(cell)),
             )

@@ -88,7 +88,7 @@ def _fuse_more(evidence: Evidence, launch: FrameRow) -> Advice:
 _SMALLER_BUFFER = set_to(
     "HOROVOD_FUSION_THRESHOLD=16777216",
     ", so that smaller executions start earlier",
-    "Alternatively, pass groups= to DistributedOptimizer. Compare both with `hvdprof bench`.",
+    "Alternatively, pass groups= to DistributedOptimizer. Compare both with `{measure}`.",
 )
 
 
@@ -119,7 +119,7 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
                 f"{units.counted(round(by_step['number'].median()), 'execution')}. "
                 f"Backward covers {units.percent(shares['overlapped'])} of them, "
                 "because they start when it ends.",
-                _SMALLER_BUFFER,
+                _SMALLER_BUFFER.formatted(measure=evidence.measure),
                 "possible",
                 cost_share=shares["exposed"],
                 cost_ns=shares["exposed_ns"],

@@ -24,11 +24,10 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
-from hvdprof.analyze.findings.gpu_advice import NCCL, between_gpus
+from hvdprof.analyze.findings.gpu_advice import NCCL, between_gpus, look_at_nccl
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
 from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
 from hvdprof.analyze.findings.run_rules.transfer_parts import (
-    LOOK_AT_NCCL,
     ONLY_NEGOTIATES,
     executed_share,
     negotiation,
@@ -62,12 +61,6 @@ _SHORT_CYCLE = set_to(
 )
 _MEASURE_NETWORK = advice(
     "run `hvdprof net --hosts` to measure what the network gives", command="hvdprof net --hosts"
-)
-_LOG_NCCL = Advice("With NCCL_DEBUG=INFO, the log shows what NCCL chose.")
-_CHECK_GPUS = advice(
-    "check how the GPUs are connected: run with NCCL_DEBUG=INFO and pass the log to `hvdprof "
-    "analyze`",
-    command="hvdprof analyze",
 )
 _OTHER_CONTROLLER = Advice("Try the other controller (`--controller mpi` or `--controller gloo`).")
 _FP16_COSTS = Advice("fp16 may cost more by its conversions than it saves.")
@@ -159,7 +152,7 @@ def _transfer(evidence: Evidence, term: CostlyCause, setting: CellSetting) -> Li
             "exposed-transfer",
             f"exposed communication {where}",
             "Backward does not cover it.",
-            in_turn(_SEND_LESS_OFTEN, _CHECK_GPUS if setting.backend == NCCL else Advice()),
+            in_turn(_SEND_LESS_OFTEN, look_at_nccl(evidence.run, setting)),
         )
     return _on_cores(term, setting)
 
@@ -203,7 +196,7 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
                 _SEND_LESS,
                 _SEND_LESS_OFTEN,
                 _MEASURE_NETWORK,
-                _LOG_NCCL if setting.backend == NCCL else Advice(),
+                look_at_nccl(evidence.run, setting),
             ),
             sentences(*reasons),
         )
@@ -230,7 +223,7 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
         choices = "NCCL's choices, " if is_nccl else ""
         why = f"The network would allow more: {choices}GPU kernels and copies limit them."
         action = in_turn(
-            LOOK_AT_NCCL if is_nccl else Advice(),
+            look_at_nccl(evidence.run, setting),
             _SEND_LESS_OFTEN,
             ONLY_NEGOTIATES if is_nccl else Advice(),
         )

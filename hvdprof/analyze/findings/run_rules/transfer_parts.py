@@ -21,11 +21,6 @@ SHORT_CYCLE_MS = 0.1
 USUAL_CACHE = 1024
 """Entries of Horovod's response cache unless HOROVOD_CACHE_CAPACITY says otherwise."""
 
-LOOK_AT_NCCL = advice(
-    "run with NCCL_DEBUG=INFO and pass the log to `hvdprof analyze`: it shows the network, rings "
-    "and protocols that NCCL chose",
-    command="hvdprof analyze",
-)
 ONLY_NEGOTIATES = Advice("Another controller negotiates differently, but carries no gradients.")
 _COMPARE_CONTROLLERS = advice(
     "compare `--controller mpi` and `--controller gloo`: the controller negotiates",

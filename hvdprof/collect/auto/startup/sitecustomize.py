@@ -29,7 +29,8 @@ def _run_hidden() -> None:
     spec = PathFinder.find_spec("sitecustomize", others)
     if spec is None or spec.loader is None:
         return
-    from importlib.util import module_from_spec
+    # From importlib.util, it would bring contextlib, functools and collections.
+    from importlib._bootstrap import module_from_spec
 
     module = module_from_spec(spec)
     sys.modules["sitecustomize"] = module
