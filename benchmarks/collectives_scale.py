@@ -16,7 +16,7 @@ import pandas as pd
 
 from hvdprof.analyze.communication.collectives import collectives
 from hvdprof.analyze.communication.communication_tables import breakdown, overlap
-from hvdprof.analyze.communication.link_fit import link_fit
+from hvdprof.analyze.communication.network import link_fit
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import EVENTS, STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS

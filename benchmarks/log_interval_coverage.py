@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.scaling.iteration_series import IterationSeries, iteration_series
+from hvdprof.analyze.scaling.throughput_scaling import IterationSeries, iteration_series
 from hvdprof.analyze.stats.uncertainty import Interval, difference
 from tests.builders.iteration_logs import correlated_steps, iteration_rows
 

@@ -14,11 +14,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from hvdprof.collect.devices.host_source import HostSource
+from hvdprof.collect.devices.host_source import HostSource, ProcessSource
 from hvdprof.collect.devices.nvml import NvmlGpu
-from hvdprof.collect.devices.process_source import ProcessSource
-from hvdprof.collect.devices.sample_window import SampleWindow
-from hvdprof.collect.devices.source import Source, Values
+from hvdprof.collect.devices.sample_window import SampleWindow, Source, Values
 from hvdprof.rundir.recording.recorder_codec import to_bytes
 
 SAMPLES = 500

@@ -15,9 +15,9 @@ from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.answers.files import files_answer
+from hvdprof.report.finding_texts import each_sentence
 from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, tiles, verdict_cell
 from hvdprof.report.screen.verdict_band import verdict_band
-from hvdprof.report.sentence_ends import each_sentence
 
 MOST_POINTS = 32
 _SMALLEST_LOSS = 0.05

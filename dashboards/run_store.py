@@ -10,9 +10,8 @@ from typing import TypeVar, cast
 
 import pandas as pd
 
-from hvdprof.api import analyze_files, analyze_run, is_run_directory, load_run
+from hvdprof.api import analyze_files, analyze_run, is_run_directory, load_run, run_entries
 from hvdprof.api.run_entries import last_change_ns, manifest_stamp, newest_first, run_entry
-from hvdprof.api.run_folders import runs_below
 from hvdprof.api.tables import release_tables, tables_of_files
 from hvdprof.dashboards.glance import Glance, glance
 from hvdprof.dashboards.trash import move_beside
@@ -264,7 +263,7 @@ class RunStore:
         found, left_out = list(self._paths), Counter[str]()
         for folder in self._watched:
             if folder.is_dir():
-                folders, skipped = runs_below(folder)
+                folders, skipped = run_entries.runs_below(folder)
                 listed = newest_first(folders, MOST_LISTED)
                 found += [entry.folder.resolve() for entry in listed]
                 if older := len(folders) - len(listed):

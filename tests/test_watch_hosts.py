@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import load_run
-from hvdprof.rundir.recording.event_format import EventKind
+from hvdprof.rundir.recording.stall_format import EventKind
 from tests.builders import late_script
 from tests.builders.network_hosts import network_hosts
 

@@ -27,7 +27,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.session_tables import SESSIONS
 from hvdprof.report.forecast.forecast_texts import verdict_of
-from hvdprof.report.screen.attached_pages import has_comparison
+from hvdprof.report.screen.file_tiles import has_comparison
 from hvdprof.report.screen.tiles import tiles
 from hvdprof.report.terminal.report_page import Page
 from hvdprof.report.terminal.run_facts import run_facts

@@ -45,14 +45,13 @@ from hvdprof.model.cell_key import CELL_KEY, place_name
 from hvdprof.model.file_page import FilePage
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
-from hvdprof.report.file_texts import file_texts
-from hvdprof.report.finding_texts import finding_texts
-from hvdprof.report.screen.attached_pages import (
+from hvdprof.report.finding_texts import file_texts, finding_texts
+from hvdprof.report.screen.file_tiles import (
     attached_pages,
+    file_tiles,
     has_comparison,
     is_of_files_alone,
 )
-from hvdprof.report.screen.file_tiles import file_tiles
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.progress import progress_of
 from hvdprof.report.screen.rank_bars import rank_bars

@@ -15,8 +15,8 @@ from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
+from hvdprof.figures.network.host_links import transport_matrix
 from hvdprof.figures.network.nccl_graph import ring_graph, tree_graph
-from hvdprof.figures.network.nccl_transport import transport_matrix
 from hvdprof.figures.transfer_sizes import bus_bandwidth
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.tables.finding_tables import FINDINGS

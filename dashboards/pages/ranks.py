@@ -58,7 +58,7 @@ from hvdprof.model.tables.waiting_tables import (
     RANK_COSTS,
     STRAGGLERS,
 )
-from hvdprof.report.screen.launch_answers import parts_answer, waiting_answer, when_answer
+from hvdprof.report.screen.rank_bars import parts_answer, waiting_answer, when_answer
 from hvdprof.report.screen.tiles import STEPS_FACT, verdict_cell
 
 PATH = "/ranks"

@@ -7,9 +7,11 @@ import pandas as pd
 
 from hvdprof.analyze.causes.ceilings import ceilings, pop
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
-from hvdprof.analyze.communication.collective_bandwidths import collective_bandwidths
 from hvdprof.analyze.communication.communication_tables import communication_tables
-from hvdprof.analyze.communication.matched_collectives import matched_collectives
+from hvdprof.analyze.communication.matched_collectives import (
+    collective_bandwidths,
+    matched_collectives,
+)
 from hvdprof.analyze.communication.network import network_tables
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import by_rules

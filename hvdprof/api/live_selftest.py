@@ -17,7 +17,7 @@ from hvdprof.model.results.selftest import (
     SelftestCase,
 )
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 AMOUNT_MS = 24.0
 FIRST, NUM_SLOW, NUM_AFTER = 200, 480, 330

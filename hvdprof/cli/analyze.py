@@ -18,7 +18,7 @@ from hvdprof.report.format_names import FILES_READ, GATE_SUFFIXES, GATES, Analys
 if TYPE_CHECKING:
     from hvdprof.api.analysis import Analysis, LimitResult
     from hvdprof.api.runs import FilesAnalysis
-    from hvdprof.report.reporter import Reporter
+    from hvdprof.report.formats import Reporter
 
 
 def analyze(
@@ -185,7 +185,7 @@ def _gate_of(
 def _rendered_limits(
     analysis: "Analysis", results: "tuple[LimitResult, ...]", gate: AnalysisFormat
 ) -> Render:
-    from hvdprof.report.ci.limit_formats import render_limits
+    from hvdprof.report.ci_formats import render_limits
 
     return lambda file: render_limits(analysis, results, gate, file)
 

@@ -11,7 +11,7 @@ from hvdprof import api
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
-from hvdprof.report.tables.table_format import TableFormat
+from hvdprof.report.format_names import TableFormat
 
 
 def convert(

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
-from hvdprof.api.run_folders import runs_below
+from hvdprof.api.run_entries import runs_below
 from hvdprof.cli.measuring.choice import price_option
 from hvdprof.cli.measuring.chosen_run import RUNS, run_line
 from hvdprof.errors import MissingExtraError, UnreadableInputError

@@ -142,7 +142,7 @@ def _export_nsys(paths: list[Path], output: Path, job: str | None, *, force: boo
             hint="Export each file by itself: hvdprof export REPORT.sqlite -o trace.json.gz",
         )
     from hvdprof.report.chrome.chrome_trace import write_trace
-    from hvdprof.report.chrome.nsys_trace import nsys_content
+    from hvdprof.report.chrome.collective_trace import nsys_content
     from hvdprof.report.formats import check_output, write_text
 
     check_output(output, overwrite=force)

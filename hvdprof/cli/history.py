@@ -43,7 +43,7 @@ def history(
 
     Change points need eight runs or more. Without --figure nothing is drawn.
     """
-    from hvdprof.report.comparison.history_report import history_answer
+    from hvdprof.report.comparison.comparison_formats import history_answer
     from hvdprof.report.images.figure_file import write_history
 
     found = api.history(runs, metric=metric, margin=margin_of(margin))

@@ -72,9 +72,8 @@ def sql(
     The statement can read these tables and nothing else: no files, no network, no changes.
     """
     from hvdprof.report.formats import write_text
-    from hvdprof.report.tables.bounded_query import QueryLimits
     from hvdprof.report.tables.query_result import render_catalogue
-    from hvdprof.report.tables.table_query import query
+    from hvdprof.report.tables.table_query import QueryLimits, query
 
     if path and statement is None and _STATEMENT.match(path):
         path, statement = None, path

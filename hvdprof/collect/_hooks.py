@@ -1,7 +1,4 @@
-"""The calls that hvdprof's own hooks make in a process that it records; not for scripts.
-
-Tested by tests/collect/test_public_calls.py and tests/collect/auto.
-"""
+"""The calls that hvdprof's own hooks make in a process that it records; not for scripts."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,12 +1,12 @@
-"""How a script's calls reach the recorder: as contexts, and never with an exception of its own.
+"""How a script's calls reach the recorder, and never with an exception of its own."""
 
-Tested by tests/collect/test_recorder.py.
-"""
-
+import contextlib
 import functools
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Concatenate, ParamSpec, TypeVar
+from types import ModuleType
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 
@@ -81,3 +81,24 @@ def opened(
     except Exception as error:
         fails(error)
         return _EMPTY
+
+
+def replace_call(
+    hvd: ModuleType, name: str, replacement: Callable[[Callable[..., Any]], object]
+) -> None:
+    """Replace a function, also where it was defined.
+
+    There pickle looks it up, a script may import it from, and Horovod's own backward passes too.
+    """
+    call = getattr(hvd, name)
+    replaced = replacement(call)
+    setattr(hvd, name, replaced)
+    home = sys.modules.get(getattr(call, "__module__", None) or "")
+    if home is not None and vars(home).get(name) is call:
+        setattr(home, name, replaced)
+
+
+def print_problem(message: str) -> None:
+    """One line on stderr; dropped where stderr is closed or full."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.stderr.write(f"hvdprof recorder: {message}\n")

@@ -14,9 +14,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from hvdprof.collect.clock.clock_exchange import ClockTurns
-from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES, CollectiveWaits
-from hvdprof.collect.guarded_context import Guarded, GuardedContext, guarded
+from hvdprof.collect.guarded_context import Guarded, GuardedContext, guarded, print_problem
 from hvdprof.collect.identity import loaded_torch_distributed
 from hvdprof.collect.recorder_parts import (
     RecordedGradients,
@@ -28,7 +27,7 @@ from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT, SegmentRecording
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.standing import Moment, Standing
 from hvdprof.collect.step_recording import StepCounter, StepRecording
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_marks import StepMarks
 from hvdprof.collect.steps.step_profile import StepProfile
 from hvdprof.collect.steps.time_source import HostClock, TimeSource

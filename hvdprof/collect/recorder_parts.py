@@ -1,7 +1,4 @@
-"""The parts of a recorder: one for each purpose of a session.
-
-Tested by tests/collect/test_recorder.py.
-"""
+"""The parts of a recorder: one for each purpose of a session."""
 
 import functools
 import time
@@ -16,7 +13,7 @@ from hvdprof.collect.guarded_context import Guarded, GuardedContext, guarded
 from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT, SegmentRecording
 from hvdprof.collect.session import GradientCalls, LineCalls, Piece, StepCalls, WaitCalls
 from hvdprof.collect.step_recording import StepRecording
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_marks import (
     COLLECTIVE_PHASE,
     UNKNOWN_COLLECTIVE,

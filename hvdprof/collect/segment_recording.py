@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hvdprof.collect.step_recording import StepRecording
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.time_source import TimeSource
 from hvdprof.rundir.recording.recorder_format import SegmentEndLine, SegmentLine, Tensor
 

@@ -1,7 +1,4 @@
-"""How a recording begins: from the folder and the identity of a rank to its session.
-
-Tested by tests/collect/test_public_calls.py and tests/collect/faults/test_injection.py.
-"""
+"""How a recording begins: from the folder and the identity of a rank to its session."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -11,26 +8,31 @@ from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup, single_rank
 from hvdprof.collect.clock.job_group import rank_group
 from hvdprof.collect.devices.rank_samples import sample_machine
-from hvdprof.collect.diagnostics import print_problem
-from hvdprof.collect.faults.injection import InjectingSession
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.identity import (
     Identity,
     identity_from_distributed,
     identity_from_environment,
     identity_from_horovod,
 )
+from hvdprof.collect.injection import InjectingSession
 from hvdprof.collect.lines.rank_lines import sample_rank
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.standing import Watched
-from hvdprof.collect.steps.header import header_line
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter, header_line
 from hvdprof.collect.steps.time_source import time_source_of
 from hvdprof.collect.watchdog import watch_over
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.recording.clock_faults import ClockFault, clock_of
-from hvdprof.rundir.recording.fault_plan import FAULTS, Fault, parse_faults, to_text
+from hvdprof.rundir.recording.fault_plan import (
+    FAULTS,
+    ClockFault,
+    Fault,
+    clock_of,
+    parse_faults,
+    to_text,
+)
 from hvdprof.rundir.recording.recorder_format import INJECTED
 from hvdprof.rundir.recording.window_line import LIGHT
 

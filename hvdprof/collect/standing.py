@@ -1,7 +1,4 @@
-"""Where a rank is, as it writes it once it makes no progress.
-
-Tested by tests/collect/test_watchdog.py.
-"""
+"""Where a rank is, as it writes it once it makes no progress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,4 @@
-"""The steps of a rank, one at a time, from their marks to their lines in the recorder file.
-
-Tested by tests/collect/test_recorder.py.
-"""
+"""The steps of a rank, one at a time, from their marks to their lines in the recorder file."""
 
 import threading
 from collections import deque
@@ -9,12 +6,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hvdprof.collect.engines.watch_list import WatchList
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
 from hvdprof.collect.steps.step_profile import StepProfile
+from hvdprof.collect.steps.step_sums import WindowPace
 from hvdprof.collect.steps.step_writer import FinishedStep, LineTaker, StepWriter
 from hvdprof.collect.steps.time_source import Mark, TimeSource
-from hvdprof.collect.steps.window_length import WindowPace
 from hvdprof.collect.steps.window_writer import WindowWriter
 from hvdprof.rundir.recording.recorder_format import StepLine
 

@@ -1,15 +1,12 @@
-"""Horovod's own timeline, started and stopped, and the lines with the times of both.
-
-Tested by tests/collect/test_recorder.py.
-"""
+"""Horovod's own timeline, started and stopped, and the lines with the times of both."""
 
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hvdprof.collect.clock import horovod_group
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.clock import job_group
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.rundir.written_file import make_run_folders
 
 
@@ -39,7 +36,7 @@ class TimelineSwitch:
         moment = self._moment()
         try:
             make_run_folders(path.parent)
-            horovod_group.start_timeline(str(path))
+            job_group.start_timeline(str(path))
         except (OSError, ValueError) as error:
             self._report(f"no timeline: {error}")
             return
@@ -55,7 +52,7 @@ class TimelineSwitch:
         """
         if self._runs:
             self._runs = False
-            horovod_group.stop_timeline()
+            job_group.stop_timeline()
             if not self._file.is_closed:
                 self._write("stop", path, self._moment())
 

@@ -5,8 +5,6 @@ ranks of a launch get the same number of steps, so that they stop at the same bo
 left waiting in a collective. Each rank connects to the launching side, whose socket
 ``HVDPROF_TURNS`` names, writes a ``StandLine`` at each boundary, and reads a number of steps; 0
 means that the segment has been measured long enough.
-
-Tested by tests/launch/turns/test_turn_socket.py.
 """
 
 import json
@@ -15,7 +13,7 @@ import socket
 from collections.abc import Mapping
 from typing import TypedDict
 
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 
 TURNS = "HVDPROF_TURNS"
 

@@ -21,7 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO
 
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.standing import Standing, Watched
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.written_file import make_run_folders, open_run_file

@@ -5,14 +5,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.band import log_edges, outline
 from hvdprof.figures.style.fewer_rows import bin_means, bin_starts, largest_of_each
-from hvdprof.figures.style.log_axis import log_axis
 from hvdprof.figures.style.palette import (
     COVER_COLOURS,
     LINE_COLOURS,
     NEUTRAL_COLOUR,
     empty_figure,
+    log_axis,
+    log_edges,
+    outline,
     say,
     translucent,
 )

@@ -7,12 +7,12 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.band import band
 from hvdprof.figures.style.palette import (
     CAUSE_COLOURS,
     LINE_COLOURS,
     LINE_DASHES,
     NEUTRAL_COLOUR,
+    band,
     empty_figure,
     say,
     translucent,

@@ -11,11 +11,11 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.figures.style.band import band
 from hvdprof.figures.style.palette import (
     LINE_COLOURS,
     LINE_SYMBOLS,
     NEUTRAL_COLOUR,
+    band,
     empty_figure,
     say,
     translucent,

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.figures.launch import launches_in, rows_of_launch, step_names
-from hvdprof.figures.style.band import linear_edges, outline
 from hvdprof.figures.style.fewer_rows import bin_largest, bin_means, bin_starts
 from hvdprof.figures.style.palette import (
     LINE_COLOURS,
     NEUTRAL_COLOUR,
     PART_COLOURS,
     empty_figure,
+    linear_edges,
+    outline,
     say,
 )
 from hvdprof.figures.style.plain_text import plain

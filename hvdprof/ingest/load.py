@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.ingest.file_entry import FileEntry
-from hvdprof.ingest.load_progress import ProgressCallback as ProgressCallback
+from hvdprof.ingest.file_entry import FileEntry, refuse_all, refuse_runs
+from hvdprof.ingest.file_entry import ProgressCallback as ProgressCallback
 from hvdprof.ingest.recognise import Found, Recognised, recognise_all
 from hvdprof.ingest.recognise import Kind as Kind
 from hvdprof.ingest.recognise import recognise as recognise
-from hvdprof.ingest.refusal import refuse_all, refuse_runs
 from hvdprof.ingest.sources.listing import missing as missing
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
@@ -33,27 +32,27 @@ if TYPE_CHECKING:
     from hvdprof.ingest.rundir.attach_sources import Given as Given
     from hvdprof.ingest.rundir.attached_run import Stated as Stated
     from hvdprof.ingest.rundir.attached_run import attach as attach
-    from hvdprof.ingest.sources.small_text import small_text as small_text
+    from hvdprof.ingest.sources.workspace import small_text as small_text
     from hvdprof.ingest.storage.cached_pieces import cached_pieces as cached_pieces
     from hvdprof.ingest.storage.mapped_frame import release_pages as release_pages
+    from hvdprof.ingest.timeline.horovod_timeline import SLOW_HINT as SLOW_HINT
+    from hvdprof.ingest.timeline.horovod_timeline import is_slow as is_slow
     from hvdprof.ingest.timeline.machine_code import numba_refusal as numba_refusal
-    from hvdprof.ingest.timeline.parse import SLOW_HINT as SLOW_HINT
-    from hvdprof.ingest.timeline.parse import is_slow as is_slow
     from hvdprof.model.run import Run
 
 _MODULES = {
     "SAMPLES_PER_S": "logs.scaling_text",
-    "SLOW_HINT": "timeline.parse",
+    "SLOW_HINT": "timeline.horovod_timeline",
     "Given": "rundir.attach_sources",
     "Stated": "rundir.attached_run",
     "attach": "rundir.attached_run",
     "cached_pieces": "storage.cached_pieces",
-    "is_slow": "timeline.parse",
+    "is_slow": "timeline.horovod_timeline",
     "nsys_events": "nsys.export_events",
     "numba_refusal": "timeline.machine_code",
     "read_scaling_text": "logs.scaling_text",
     "release_pages": "storage.mapped_frame",
-    "small_text": "sources.small_text",
+    "small_text": "sources.workspace",
 }
 
 

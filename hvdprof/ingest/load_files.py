@@ -12,13 +12,16 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
-from hvdprof.ingest.file_entry import FileEntry
-from hvdprof.ingest.files_notes import session_notes, uncompared_throughputs
-from hvdprof.ingest.load_progress import ProgressCallback
+from hvdprof.ingest.file_entry import (
+    FileEntry,
+    ProgressCallback,
+    refuse_all,
+    session_notes,
+    uncompared_throughputs,
+)
 from hvdprof.ingest.nccl.joining import jobs_of
 from hvdprof.ingest.recognise import Found, Kind, Recognised
 from hvdprof.ingest.recorder_files import add_recordings
-from hvdprof.ingest.refusal import refuse_all
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note
@@ -26,8 +29,8 @@ from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES, RANK_COLLECTIVES
 from hvdprof.plain_text import printable
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.regular_file import shown_name
 
 _READ_TOGETHER = (Kind.RECORDER, Kind.SAMPLES, Kind.FLIGHT_RECORDER, Kind.PHASE_LOG)
 

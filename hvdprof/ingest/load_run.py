@@ -9,21 +9,28 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.load_progress import ProgressCallback
+from hvdprof.ingest.file_entry import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
-from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations, exclude_profiled
 from hvdprof.ingest.recorder.light_steps import steps_from_windows
 from hvdprof.ingest.recorder.line_files import lines_of_rank
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.sample_files import samples_of_rank
-from hvdprof.ingest.recorder.session_rows import session_ranks
+from hvdprof.ingest.recorder.session_rows import (
+    exclude_evaluations,
+    exclude_profiled,
+    session_ranks,
+)
 from hvdprof.ingest.rundir.attached_recordings import with_recordings
 from hvdprof.ingest.rundir.flight_files import with_flight_files
-from hvdprof.ingest.rundir.open_segments import mark_reached, with_reached_statuses
 from hvdprof.ingest.rundir.pass_logs import with_logs
 from hvdprof.ingest.rundir.run_files import with_ddp_facts, with_forecasts, with_network, with_turns
-from hvdprof.ingest.rundir.segment_block import segment_block, with_seen_engines
+from hvdprof.ingest.rundir.segment_block import (
+    mark_reached,
+    segment_block,
+    with_reached_statuses,
+    with_seen_engines,
+)
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.parquet_cache import cached_frames
@@ -54,11 +61,10 @@ from hvdprof.model.tables.timeline_tables import (
 from hvdprof.model.tables.window_tables import EVALUATIONS, WINDOWS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.attached import AttachedKind, attached_files
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.gpu_crowd import gpu_crowd, of_header
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
-from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside
+from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside, shown_name
 
 _TABLES = (
     SEGMENTS,

@@ -1,7 +1,4 @@
-"""Calls of NCCL's Inspector and of Nsight Systems as RANK_COLLECTIVES, matched over their files.
-
-Tested in ``tests/ingest/test_rank_calls.py``.
-"""
+"""Calls of NCCL's Inspector and of Nsight Systems as RANK_COLLECTIVES, matched over their files."""
 
 from collections.abc import Iterator
 from pathlib import Path

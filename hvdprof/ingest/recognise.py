@@ -24,15 +24,13 @@ from hvdprof.ingest.foreign_files import (
 )
 from hvdprof.ingest.sources.archives import is_archive, unpack
 from hvdprof.ingest.sources.listing import listing_of, matching, missing, unreadable
-from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
-from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.ingest.sources.workspace import Workspace, descriptor_of, file_of_stream
 from hvdprof.ingest.text.compression import compression_of
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.model.file_page import PHASE_LOG
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.layout import MANIFEST_NAME
-from hvdprof.rundir.regular_file import NotRegularFileError, open_regular
+from hvdprof.rundir.regular_file import NotRegularFileError, open_regular, shown_name
 
 _BLOCK_BYTES = 65_536
 _RECORDER = re.compile(rb'^\s*\{"kind": ?"(\w+)"', re.MULTILINE)

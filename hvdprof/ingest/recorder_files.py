@@ -1,7 +1,4 @@
-"""Files of hvdprof's recorder that are given without their run directory, to tables.
-
-Tested in ``tests/ingest/test_load_files.py``.
-"""
+"""Files of hvdprof's recorder that are given without their run directory, to tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +9,7 @@ from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.recognise import Kind, Recognised
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import NoteCode
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 if TYPE_CHECKING:
     from hvdprof.ingest.recorder.recorder_file import RecorderFile
@@ -52,9 +49,9 @@ def _left_out_samples(files: Sequence[Recognised], builder: RunBuilder) -> list[
 def _add_launch(folder: Path, found: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
     """The recordings of one launch: those that lie in one folder."""
     from hvdprof.ingest.recorder.clock_alignment import alignment_of
-    from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
     from hvdprof.ingest.recorder.light_steps import steps_from_windows
     from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+    from hvdprof.ingest.recorder.session_rows import exclude_evaluations
 
     files: dict[int, RecorderFile] = {}
     entries = []

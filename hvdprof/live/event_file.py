@@ -14,7 +14,7 @@ from hvdprof.live.job_state import Change
 from hvdprof.live.snapshot import Event
 from hvdprof.plain_text import printable
 from hvdprof.rundir.json_codec import DAMAGE, JsonObject, parse_json
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 from hvdprof.rundir.written_file import open_run_file
 
 _Key = tuple[EventKind, tuple[int, ...]]

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.errors import HvdprofError
 from hvdprof.live.flat_figures import flat_figures

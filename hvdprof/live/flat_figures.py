@@ -9,7 +9,7 @@ from typing import Literal
 
 from hvdprof.live.snapshot import RankView, Snapshot
 from hvdprof.plain_text import printable, shortened
-from hvdprof.rundir.recording.event_format import EventKind
+from hvdprof.rundir.recording.stall_format import EventKind
 
 MOST_RANKS = 8
 """Ranks with figures of their own; the others are in the quantiles alone."""

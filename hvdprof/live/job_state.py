@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 
 from hvdprof.live import event_text
 from hvdprof.live.e_detector import EDetector, beyond_others
-from hvdprof.live.job_rows import JobRow, JobRows, late_phase, mean
-from hvdprof.live.job_windows import JobWindow
+from hvdprof.live.job_windows import JobRow, JobRows, JobWindow, late_phase, mean
 from hvdprof.live.snapshot import RankView
 from hvdprof.plain_text import printable
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 LATENESS, SLOWDOWN, INPUT = (0.05, 0.10, 0.20), (0.10, 0.20, 0.40), (0.10, 0.20, 0.40)
 """Excess that may be an event: shares of the step, of the first steps, of the step."""

@@ -18,9 +18,9 @@ from hvdprof.live.job_windows import JobWindow
 from hvdprof.live.rank_feed import RankFeed
 from hvdprof.plain_text import printable
 from hvdprof.rundir.json_codec import DAMAGE, JsonObject
-from hvdprof.rundir.recording.event_format import EventKind, EventState
 from hvdprof.rundir.recording.line_format import CallLine
 from hvdprof.rundir.recording.recorder_codec import from_bytes
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 LEAST_BEFORE, MOST_BEFORE = 3, 16
 TIMES_USUAL, TIMES_LONG, LEAST_MORE_NS = 1.5, 1.2, 1e9

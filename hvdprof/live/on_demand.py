@@ -29,7 +29,7 @@ from hvdprof.rundir.layout import (
     watched_mark,
 )
 from hvdprof.rundir.rank_requests import Request, read_requests, write_requests
-from hvdprof.rundir.recording.event_format import EventState
+from hvdprof.rundir.recording.stall_format import EventState
 from hvdprof.rundir.written_file import open_run_file
 
 MOST_PROFILES = 3

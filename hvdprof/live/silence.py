@@ -16,8 +16,7 @@ from hvdprof.live.job_state import Change
 from hvdprof.plain_text import printable
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.json_codec import DAMAGE, parse_json
-from hvdprof.rundir.recording.event_format import EventKind, EventState
-from hvdprof.rundir.recording.stall_format import StallLine, StallOverLine
+from hvdprof.rundir.recording.stall_format import EventKind, EventState, StallLine, StallOverLine
 
 LEAST_SILENT_S = 30.0
 _TIMES_USUAL = 5.0

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 LEAST_LATE, MOST_SHOWN = 0.05, 8
 CAUSE_TEXTS = {
@@ -34,7 +34,7 @@ class RankView:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that began, ended, or happened once; as ``rundir.recording.event_format``.
+    """Something that began, ended, or happened once; as ``rundir.recording.stall_format``.
 
     Times in seconds of the wall clock; ``cost_s`` and ``step_s`` per step, 0 where unknown, as
     ``share``.

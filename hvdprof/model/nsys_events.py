@@ -1,6 +1,6 @@
 """The events of an export of Nsight Systems, as a reader passes them on one by one.
 
-Tested in ``tests/report/chrome/test_nsys_trace.py``.
+Tested in ``tests/report/chrome/test_collective_trace.py``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

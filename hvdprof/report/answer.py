@@ -1,7 +1,4 @@
-"""What a command answers, written in every format that it has.
-
-Tested in ``tests/report/sections/test_run_sections.py``.
-"""
+"""What a command answers, written in every format that it has."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +7,7 @@ from typing import IO
 
 import pandas as pd
 
-from hvdprof.report.document.page_html import render_page_html
+from hvdprof.report.document.html_report import render_page_html
 from hvdprof.report.document.section_markdown import write_markdown
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject, write_json

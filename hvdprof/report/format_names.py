@@ -1,7 +1,4 @@
-"""The names of the formats; the command line reads them without importing what writes them.
-
-Tested in ``tests/report/test_formats.py``.
-"""
+"""The names of the formats; the command line reads them without importing what writes them."""
 
 from enum import StrEnum
 
@@ -84,3 +81,11 @@ class TuningFormat(StrEnum):
     JSON = "json"
     HTML = "html"
     MARKDOWN = "markdown"
+
+
+class TableFormat(StrEnum):
+    """The formats in which tables are written."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"

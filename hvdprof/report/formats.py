@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, ClassVar, Protocol, TypeVar
 
 from hvdprof.errors import UsageError
 from hvdprof.model.run import RunAnalysis
@@ -11,10 +11,36 @@ from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
 from hvdprof.report.document.html_report import HtmlReporter
 from hvdprof.report.document.json_report import JsonReporter
 from hvdprof.report.document.markdown_report import MarkdownReporter
-from hvdprof.report.reporter import Reporter
-from hvdprof.report.tables.csv_report import CsvReporter
+from hvdprof.report.format_names import Format
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from hvdprof.rundir.written_file import check_new, open_whole
+
+
+class CsvReporter:
+    """The SCALING table, one line a cell, all digits kept; an empty field where there is none."""
+
+    name: ClassVar[Format] = Format.CSV
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".csv.gz")
+
+    def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:
+        """Write the header of ``hvdprof.model.tables.scaling_tables.SCALING`` and its rows."""
+        analysis.scaling.to_csv(stream, index=False, lineterminator="\n")
+
+
+class Reporter(Protocol):
+    """One format: a name, the endings of file names that choose it, and how it is written.
+
+    Shaping and writing are two steps in every format: a function of the format's module turns
+    the analysis into plain values, and ``render`` only writes these. Options of a format belong
+    to its own constructor, never to ``render``.
+    """
+
+    name: ClassVar[Format]
+    suffixes: ClassVar[tuple[str, ...]]
+
+    def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:
+        """Write the analysis to a text stream."""
+
 
 Kind = TypeVar("Kind", bound=StrEnum)
 

@@ -1,7 +1,4 @@
-"""Texts in Markdown that end no table and start no markup.
-
-Tested in ``tests/report/comparison/test_comparison_formats.py``.
-"""
+"""Texts in Markdown that end no table and start no markup."""
 
 import re
 from collections.abc import Iterable

@@ -1,7 +1,4 @@
-"""Comparisons, forecasts and tunings that print their verdict and show their page in a notebook.
-
-Tested by tests/api/test_analysis.py.
-"""
+"""Comparisons, forecasts and tunings that print their verdict and show their page in a notebook."""
 
 import dataclasses
 from typing import TYPE_CHECKING, TypeVar
@@ -58,7 +55,7 @@ class _ShownForecast(_Shown, Forecast):
     __slots__ = ()
 
     def _answer(self) -> "Answer":
-        from hvdprof.report.answers.forecast import forecast_answer
+        from hvdprof.report.answers.scores import forecast_answer
 
         return forecast_answer(self)
 
@@ -67,7 +64,7 @@ class _ShownThroughputForecast(_Shown, ThroughputForecast):
     __slots__ = ()
 
     def _answer(self) -> "Answer":
-        from hvdprof.report.answers.throughput_forecast import throughput_forecast_answer
+        from hvdprof.report.answers.scaling import throughput_forecast_answer
 
         return throughput_forecast_answer(self)
 

@@ -1,16 +1,13 @@
-"""Files that existed before a run directory, copied into it: their kinds, names and places.
-
-Tested by tests/ingest/rundir/test_attached_run.py.
-"""
+"""Files that existed before a run directory, copied into it: their kinds, names and places."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.file_names import check_relative
 from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.regular_file import check_relative
 
 _SETTING = "attached"
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.file_names import shown_name
-from hvdprof.rundir.regular_file import open_regular, read_regular
+from hvdprof.rundir.regular_file import open_regular, read_regular, shown_name
 
 LARGEST_INTEGER = 2**63 - 1
 """What fits into a column of a table."""

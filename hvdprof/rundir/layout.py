@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.rundir.launch_format import FACTS_FILE, TURNS_FILE
-from hvdprof.rundir.recording.event_format import EVENTS_FILE
-from hvdprof.rundir.recording.stall_format import STALLS_FILE
+from hvdprof.rundir.recording.stall_format import EVENTS_FILE, STALLS_FILE
 
 MANIFEST_NAME = "manifest.json"
 NET_NAME = "net.jsonl"

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.failures.failure import Failure, with_kind
-from hvdprof.rundir.file_names import check_plain, is_host_name, shown_name
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
 from hvdprof.rundir.plan import HOROVOD_ENGINE, RECORDED_ONCE, Segment
-from hvdprof.rundir.regular_file import checked_inside
+from hvdprof.rundir.regular_file import check_plain, checked_inside, is_host_name, shown_name
 from hvdprof.rundir.resume_file import masked_settings, separated, write_resume_file
 from hvdprof.rundir.run_lock import Writer, is_written
 from hvdprof.rundir.stopping import Look, Stop

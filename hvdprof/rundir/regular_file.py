@@ -1,14 +1,17 @@
-"""Files of strangers are opened only where they are regular files: no pipe, device or socket.
+"""Files of strangers: which names can be used, and only regular files are opened.
 
 A named pipe without a writer blocks its reader, and ``/dev/zero`` never ends.
 """
 
 import errno
 import os
+import re
 import stat
 from io import BufferedReader
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
+
+from hvdprof.plain_text import printable
 
 END_BYTES = 64
 """As much of what was read last is compared, before more is read of a file."""
@@ -20,6 +23,12 @@ _NAMES = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+
+_LONGEST_NAME_BYTES = 255
+_LONGEST_HOST_NAME = 253
+_NOT_PLAIN = re.compile(r"[/\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028-\u202e\u2066-\u2069]")
+_HOST_NAME = re.compile(r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9_:][\w.:-]*", re.ASCII)
+_stand_ins: dict[str, str] = {}
 
 
 class NotRegularFileError(OSError):
@@ -94,3 +103,57 @@ def _refuse_irregular(mode: int, path: Path) -> None:
     kind = irregular_kind(mode)
     if kind:
         raise NotRegularFileError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+
+
+def check_plain(name: str, what: str) -> None:
+    """Check that a name can be that of one file or folder, and no place elsewhere.
+
+    Raises:
+        ValueError: It is empty, too long, ``.`` or ``..``, or has a slash or a control character.
+    """
+    size = len(name.encode("utf-8", "surrogatepass"))
+    if name in ("", ".", "..") or size > _LONGEST_NAME_BYTES or _NOT_PLAIN.search(name):
+        raise ValueError(f"{what} {_shown(name)} is no plain name")
+
+
+def check_relative(path: str, what: str) -> None:
+    """Check that a path consists of plain names, so that it stays below the folder it is joined to.
+
+    Raises:
+        ValueError: It is absolute, or a part of it is no plain name.
+    """
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/"):
+        raise ValueError(f"{what} {_shown(path)} is no relative path")
+    for part in parts:
+        check_plain(part, what)
+
+
+def is_host_name(name: str) -> bool:
+    """Whether a text can be a host on a command line: a name, an address, or ``user@name``."""
+    return len(name) <= _LONGEST_HOST_NAME and _HOST_NAME.fullmatch(name) is not None
+
+
+def _shown(name: str) -> str:
+    return ascii(name if len(name) <= 60 else f"{name[:60]}...")
+
+
+def shown_name(path: Path) -> str:
+    """The name of a file for tables and messages; always text that UTF-8 can encode."""
+    name = str(path)
+    for folder, stands_for in _stand_ins.items():
+        if name == folder or name.startswith(folder + os.sep):
+            name = stands_for + name[len(folder) :]
+            break
+    return printable(name)
+
+
+def show_as(path: Path, name: str) -> None:
+    """Show a path, and all paths below it, as another name from now on."""
+    _stand_ins[str(path)] = name
+
+
+def show_as_they_are(folder: Path) -> None:
+    """Show the paths below a folder that is removed by their own names again."""
+    for name in [name for name in _stand_ins if Path(name).is_relative_to(folder)]:
+        del _stand_ins[name]

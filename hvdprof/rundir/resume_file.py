@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import JsonObject, decode, parse_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.masking import mask_command, mask_value
-from hvdprof.rundir.regular_file import checked_inside, read_regular
+from hvdprof.rundir.regular_file import checked_inside, read_regular, shown_name
 from hvdprof.rundir.secret_forms import MASK
 from hvdprof.rundir.trusted_file import is_sealed, seal
 from hvdprof.rundir.written_file import write_whole

@@ -15,8 +15,8 @@ from hvdprof.api.options import NUM_WARMUP
 from hvdprof.errors import SweepIncompleteError
 from hvdprof.live.rank_feed import RankWindow
 from hvdprof.model.results.selftest import CaseOutcome
-from hvdprof.rundir.recording.event_format import EventKind, EventState
 from hvdprof.rundir.recording.fault_plan import Fault, parse_faults
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 CASE = live_case(2)
 STEP_S, PER = 0.1, 8

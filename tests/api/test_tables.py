@@ -16,7 +16,7 @@ from hvdprof.ingest.tables import standalone_timeline
 from tests.builders.places import RECORDINGS
 from tests.cli.test_convert import invoke
 
-stream = pytest.importorskip("hvdprof.ingest.timeline.streaming.stream", reason="it is compiled")
+stream = pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
 
 RECORDING = RECORDINGS / "07_mpi_fp16.json"
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from benchmarks.machine_cost import cost_s, main
-from hvdprof.collect.devices.source import Source, Values
+from hvdprof.collect.devices.sample_window import Source, Values
 
 
 class Slow(Source):

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.window_writer import WindowWriter
 
 

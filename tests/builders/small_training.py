@@ -7,7 +7,7 @@ import horovod.torch as hvd
 import torch
 
 from hvdprof import collect
-from hvdprof.collect.clock import horovod_group
+from hvdprof.collect.clock import job_group
 from tests.builders.no_compiler import leave_out_compiler
 
 OWN_COMPRESSION = ("clip", "groups")
@@ -42,7 +42,7 @@ def main(kind: str) -> None:
         compression=compression if kind in OWN_COMPRESSION else hvd.Compression.fp16,
     )
     if kind == "unequal":
-        horovod_group.GATHER_TIMEOUT_S = 1.0
+        job_group.GATHER_TIMEOUT_S = 1.0
         if hvd.rank() == 1:
             del os.environ["HVDPROF_RECORDER_DIR"]
     collect.start()

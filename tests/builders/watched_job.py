@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from hvdprof.live.snapshot import Event, RankView, Snapshot
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 HOSTILE = 'a"b\\c\nd\x1b[31m\udc80' + "x" * 300
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hvdprof.report.answers.forecast import forecast_answer
+from hvdprof.report.answers.scores import forecast_answer
 from hvdprof.report.format_names import Format
 from tests.builders.finished_forecast import finished_forecast
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run

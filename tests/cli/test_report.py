@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from hvdprof.api import load_run
 from hvdprof.cli.main import build_app
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError, StorageError, UsageError
-from hvdprof.report.sections.nccl_tests import nccl_test_sections
+from hvdprof.report.sections.file_page import nccl_test_sections
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.offline_wandb import offline_records
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run

@@ -14,7 +14,7 @@ from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.steps import step_writer
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES
 from hvdprof.collect.steps.step_writer import MAX_UNREAD_STEPS
 from hvdprof.collect.steps.time_source import CudaClock, HostClock
@@ -512,7 +512,7 @@ def test_a_step_without_an_end_fills_no_memory_and_is_reported(recording, capsys
 def test_a_file_that_has_grown_large_takes_no_more_steps_but_ends_well(
     recording, monkeypatch, capsys
 ):
-    monkeypatch.setattr("hvdprof.collect.steps.line_writer.MAX_BYTES", 1000)
+    monkeypatch.setattr("hvdprof.collect.steps.header.MAX_BYTES", 1000)
     for _ in range(50):
         recording.train_step()
     recording.recorder.stop()

@@ -12,7 +12,7 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.errors import HvdprofError
 from hvdprof.live.snapshot import RankView
 from hvdprof.rundir.layout import watched_mark
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 from hvdprof.rundir.run_lock import exclusive_run
 from tests.builders.browser import show, wait_until, watched_page
 from tests.builders.live_job import LiveJob

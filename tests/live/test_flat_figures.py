@@ -12,7 +12,7 @@ from hvdprof.live.flat_figures import (
     figures_of,
     flat_figures,
 )
-from hvdprof.rundir.recording.event_format import EventKind
+from hvdprof.rundir.recording.stall_format import EventKind
 from tests.builders.watched_job import HOSTILE, event, rank_view, snapshot
 
 

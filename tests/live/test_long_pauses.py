@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.live.long_pauses import UsualLength
 from hvdprof.live.watcher import Watcher
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 from tests.builders.live_job import PER, STEP_NS, WALL_NS, LiveJob, header, step, window
 
 S = 1_000_000_000

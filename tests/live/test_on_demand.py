@@ -7,7 +7,7 @@ import pytest
 from hvdprof.live.watcher import Watcher
 from hvdprof.rundir.layout import SAMPLES, STACKS, TRACE, answer_file, request_file
 from hvdprof.rundir.rank_requests import Request, read_requests
-from hvdprof.rundir.recording.event_format import EventState
+from hvdprof.rundir.recording.stall_format import EventState
 from tests.builders.live_job import WALL_NS, LiveJob
 
 S = 1_000_000_000

@@ -1,7 +1,7 @@
 """Ranks that record nothing, all or some, and what became of it."""
 
 from hvdprof.live.silence import Silence, Stalls
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 
 def _run(silence, seconds, heard, steps=None):

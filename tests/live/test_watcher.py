@@ -9,8 +9,8 @@ import pytest
 
 from hvdprof.live.watcher import Watcher
 from hvdprof.rundir.layout import watched_mark
-from hvdprof.rundir.recording.event_format import EventKind, EventState
 from hvdprof.rundir.recording.recorder_codec import from_bytes
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 from hvdprof.rundir.regular_file import open_regular
 from tests.builders.live_job import WALL_NS, LiveJob, window
 from tests.builders.small_disk import small_disk

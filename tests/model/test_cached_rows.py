@@ -19,7 +19,7 @@ def never_read(self: CachedTable) -> None:
 def test_rows_are_counted_without_reading_a_large_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("hvdprof.ingest.timeline.streaming.stream", reason="it is compiled")
+    pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
     monkeypatch.setenv("HVDPROF_CACHE_DIR", str(tmp_path / "user"))
     path = tmp_path / "04.json"
     shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)

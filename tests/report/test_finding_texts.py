@@ -1,7 +1,16 @@
 import pytest
 
-from hvdprof.report.finding_texts import finding_texts
+from hvdprof.model.file_page import Fact, FilePage, Unanswered
+from hvdprof.report.finding_texts import each_sentence, file_texts, finding_texts, first_clause
 from tests.builders.finished_analysis import NAN, finding
+
+FACTS = (
+    Fact("num_ranks", "ranks", 16),
+    Fact("waited_s", "waited at least", 62.0, "s"),
+    Fact("transports", "transports", None),
+    Fact("calls", "calls", 2, text="nccl:all_reduce\nnccl:broadcast"),
+    Fact("hidden", "", 7),
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +70,54 @@ def test_a_quote_has_its_place(values, quote):
 
 def test_the_command_is_the_one_that_the_finding_states():
     assert finding_texts(finding(command="unset X")).command == "unset X"
+
+
+def page(**values):
+    return FilePage(
+        **{
+            "file": "dumps/_dump_*",
+            "kind": "16 dumps",
+            "size_bytes": 49_500,
+            "facts": FACTS,
+            "unanswered": (Unanswered("how long ranks wait", "hvdprof run --np 16"),),
+        }
+        | values
+    )
+
+
+def test_a_fact_has_its_unit_and_one_without_a_label_no_line():
+    assert file_texts(page()).facts == (
+        ("ranks", "16"),
+        ("waited at least", "62.0 s"),
+        ("transports", "-"),
+        ("calls", "nccl:all_reduce\nnccl:broadcast"),
+    )
+
+
+def test_kind_and_size_stand_beside_the_name_and_a_question_is_a_sentence():
+    texts = file_texts(page())
+    assert (texts.file, texts.about) == ("dumps/_dump_*", "16 dumps, 49.5 kB")
+    assert texts.unanswered == (("How long ranks wait.", "hvdprof run --np 16"),)
+
+
+@pytest.mark.parametrize(
+    ("values", "note"),
+    [
+        ({}, ""),
+        ({"facts": ()}, "No content that hvdprof reads."),
+        ({"facts": (), "left_out": "it breaks off"}, "Left out: see Warnings."),
+    ],
+)
+def test_a_file_without_facts_says_why(values, note):
+    assert file_texts(page(**values)).note == note
+
+
+def test_a_number_or_a_name_ends_no_sentence():
+    text = "Step 2.5 of main.py took 3.0 s. Fix it! Or wait."
+    assert each_sentence(text) == ["Step 2.5 of main.py took 3.0 s.", "Fix it!", "Or wait."]
+    assert each_sentence("") == []
+
+
+def test_the_first_clause_has_no_full_stop():
+    assert first_clause("Few steps. Measure more.") == "Few steps"
+    assert first_clause("No stop") == "No stop"

@@ -3,12 +3,14 @@ import io
 import json
 import re
 
+import pandas as pd
 import pytest
 
 from hvdprof.errors import StorageError, UsageError
+from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.report.document.json_report import JsonReporter
 from hvdprof.report.format_names import Format
-from hvdprof.report.formats import REPORTERS, reporter_for, write_with
+from hvdprof.report.formats import REPORTERS, CsvReporter, reporter_for, write_with
 from tests.builders.finished_analysis import analysis, full_analysis
 from tests.builders.traced_run import traced_run
 
@@ -63,3 +65,25 @@ def test_written_whole_and_never_over_another_file(tmp_path):
         write_with(JsonReporter(), analysis(), path)
     write_with(JsonReporter(), analysis(), path, overwrite=True)
     assert list(path.parent.iterdir()) == [path]
+
+
+def rendered(finished):
+    out = io.StringIO()
+    CsvReporter().render(finished, out)
+    return out.getvalue()
+
+
+def test_a_line_a_cell():
+    lines = rendered(analysis()).splitlines()
+    assert lines[0] == ",".join(SCALING.column_names)
+    assert lines[1].startswith(
+        "resnet18,1,torch,none,average,16,16.0,16.0,612.0,607.0,617.0,26100000.0,"
+    )
+    assert lines[1].count(",,") > 0
+    assert len(lines) == 3
+
+
+def test_reading_it_back_gives_the_table():
+    finished = full_analysis()
+    table = pd.read_csv(io.StringIO(rendered(finished)))
+    pd.testing.assert_frame_equal(SCALING.frame(table), finished.scaling)

@@ -11,8 +11,8 @@ from hvdprof.api import analyze_run, load_run
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.document.html_report import HtmlReporter
 from hvdprof.report.document.markdown_report import MarkdownReporter
+from hvdprof.report.formats import Reporter
 from hvdprof.report.plain_console import report_console
-from hvdprof.report.reporter import Reporter
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from hvdprof.rundir.failures.failure import Failure
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run

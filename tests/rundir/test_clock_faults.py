@@ -3,8 +3,13 @@ import time
 import pytest
 
 from hvdprof.errors import UsageError
-from hvdprof.rundir.recording.clock_faults import ClockFault, clock_of
-from hvdprof.rundir.recording.fault_plan import parse_fault, parse_faults, to_text
+from hvdprof.rundir.recording.fault_plan import (
+    ClockFault,
+    clock_of,
+    parse_fault,
+    parse_faults,
+    to_text,
+)
 
 
 def test_a_clock_fault_is_read_and_written():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.step_phases import UNSEEN

@@ -13,14 +13,9 @@ from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.uncertainty import NAN, spread
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.measured_launches import Facts
-from hvdprof.analyze.steps.replay import (
-    Change,
-    on_ideal_network,
-    replay,
-    with_rank_on_time,
-)
 from hvdprof.analyze.steps.step_time_ratio import baselines, unscaled_baselines
-from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.analyze.steps.sync_points import SyncPoints
 from hvdprof.model.causes import EVEN_RANKS, IDEAL_NETWORK, NO_DATA, NO_JITTER, ON_TIME
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import CEILINGS, POP
@@ -123,7 +118,7 @@ def ceilings(
 ) -> pd.DataFrame:
     """CEILINGS of every cell of two or more ranks in throughput mode.
 
-    Each is a replay (``analyze.steps.replay``) of every launch; the saving is the mean over
+    Each is a replay (``analyze.causes.ceilings``) of every launch; the saving is the mean over
     launches of its share in the launch's step, times the step time of the cell. Remedies overlap,
     so savings must not be added up. They are upper bounds: on a busy network, gradients that are
     ready earlier are not reduced earlier by as much.
@@ -216,3 +211,62 @@ def _row(
         "efficiency": better,
         "efficiency_gain": better - efficiency,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Replacements of the times of ``StepWork.points`` in a replay, ns; None keeps them."""
+
+    before: Times | None = None
+    tail: Times | None = None
+    after: Times | None = None
+
+
+def replay(work: StepWork, change: Change | None = None) -> NDArray[np.float64]:
+    """[steps] The step times of the job, ns, with a change or as measured."""
+    change = change or Change()
+    points = work.points
+    before = points.before if change.before is None else change.before
+    tail = points.tail if change.tail is None else change.tail
+    after = points.after if change.after is None else change.after
+    if not len(work.steps):
+        return np.empty(0)
+    # A_k - A_(k-1) = max over ranks of (rest_(k-1) + before_k): all points can be computed at once.
+    rest, begun = _rest_and_begun(points, tail, after)
+    times: NDArray[np.float64] = (begun + before).max(axis=1) + rest.max(axis=1) - begun.max(axis=1)
+    return points.of_steps(times)
+
+
+def _rest_and_begun(points: SyncPoints, tail: Times, after: Times) -> tuple[Times, Times]:
+    """Time after the last arrival at a point, and start of each rank after the one before."""
+    rest = tail + after
+    begun = np.concatenate([points.begin[:1], rest[:-1]])
+    is_first = ~points.follows
+    is_first[0] = True
+    begun[is_first] = points.begin[is_first]
+    return rest, begun
+
+
+def on_ideal_network(work: StepWork) -> NDArray[np.float64]:
+    """[steps] Step times, ns, with reduced gradients available as soon as the last rank arrives."""
+    return replay(work, Change(tail=np.zeros_like(work.points.tail)))
+
+
+def with_rank_on_time(work: StepWork, place: int) -> NDArray[np.float64]:
+    """[steps] Step times, ns, if one rank never takes longer than the median of the others.
+
+    Args:
+        work: The measured steps.
+        place: The column of the rank in ``work.ranks``; of one rank alone nothing is changed.
+    """
+    if len(work.ranks) < 2:
+        return replay(work)
+    points = work.points
+    before, after = (_as_others(times, place) for times in (points.before, points.after))
+    return replay(work, Change(before=before, after=after))
+
+
+def _as_others(times: Times, place: int) -> Times:
+    changed = times.copy()
+    changed[:, place] = np.minimum(times[:, place], medians_of_others(times)[:, place])
+    return changed

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.communication.collectives import collectives, fusion_threshold
-from hvdprof.analyze.communication.link_fit import link_fit
+from hvdprof.analyze.communication.network import link_fit
 from hvdprof.analyze.communication.tensor_sums import TensorSums
 from hvdprof.analyze.stats.intervals import Union, union
 from hvdprof.analyze.stats.uncertainty import mean_of

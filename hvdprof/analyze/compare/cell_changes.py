@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.compare.outcomes import Design
 from hvdprof.analyze.compare.sides import CellKey, SideCell
-from hvdprof.analyze.scaling.learning import loss_before
+from hvdprof.analyze.scaling.toggles import loss_before
 from hvdprof.analyze.stats.uncertainty import NAN, Spread, less, spread
 from hvdprof.model.results.comparison import (
     EFFICIENCY,

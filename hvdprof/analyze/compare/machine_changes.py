@@ -2,8 +2,6 @@
 
 Clocks of GPUs that differ beyond the margin forbid a comparison: they explain a change before the
 code does. Ranks without a core are a caveat alone, since their own threads can be the reason.
-
-Tested in ``tests/analyze/compare/test_machine_changes.py``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

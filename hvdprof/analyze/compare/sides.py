@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.compare.machine_changes import machine_of_launches
-from hvdprof.analyze.scaling.learning import loss_curves
+from hvdprof.analyze.scaling.toggles import loss_curves
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, LogEstimate, Spread, spread
 from hvdprof.analyze.steps.cells import CellTime, cell_times, throughput_cells

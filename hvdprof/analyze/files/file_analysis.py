@@ -1,7 +1,4 @@
-"""The analysis of standalone files: a page for each file, and tables made of all of them.
-
-Tested in ``tests/cli/test_analyze_files.py``.
-"""
+"""The analysis of standalone files: a page for each file, and tables made of all of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -9,18 +6,20 @@ from typing import TypeVar
 import pandas as pd
 
 from hvdprof.analyze.communication.communication_tables import communication_tables
-from hvdprof.analyze.files.clean_verdict import nccl_verdict
 from hvdprof.analyze.files.joint_verdict import joint_verdicts
 from hvdprof.analyze.files.log_verdict import log_verdict
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
 from hvdprof.analyze.files.set_pages import first_and_more, page_of
-from hvdprof.analyze.files.source_answers import ANSWERS, ANSWERS_OF, OfRows
+from hvdprof.analyze.files.source_answers import ANSWERS, ANSWERS_OF, OfRows, nccl_verdict
 from hvdprof.analyze.findings.finding import by_severity, each_once
 from hvdprof.analyze.findings.log_findings import log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
-from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, joins_of
-from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series
-from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.analyze.nccl_join.nccl_call_join import JobJoins, joins_of
+from hvdprof.analyze.scaling.throughput_scaling import (
+    estimates_of,
+    iteration_series,
+    throughput_scaling,
+)
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.nccl_recording import NcclRecording

@@ -1,7 +1,4 @@
-"""The pages of NCCL Inspector logs: one page for the files of a folder, one per process.
-
-Tested in ``tests/ingest/logs/test_nccl_inspector.py``.
-"""
+"""The pages of NCCL Inspector logs: one page for the files of a folder, one per process."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -6,9 +6,13 @@ from pathlib import Path
 from hvdprof import units
 from hvdprof.analyze.files.last_to_submit import last_to_submit_verdict
 from hvdprof.analyze.files.nccl_facts import network_name
-from hvdprof.analyze.scaling.iteration_series import estimates_of, iteration_series, notes_on
 from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
-from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.analyze.scaling.throughput_scaling import (
+    estimates_of,
+    iteration_series,
+    notes_on,
+    throughput_scaling,
+)
 from hvdprof.model.file_page import FileVerdict, Gravity
 from hvdprof.model.notes import texts
 from hvdprof.model.run import Run

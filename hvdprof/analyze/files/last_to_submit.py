@@ -1,7 +1,4 @@
-"""Which rank arrives last at the collectives of a recording, and how sure that is.
-
-Tested in ``tests/analyze/files/test_last_to_submit.py``.
-"""
+"""Which rank arrives last at the collectives of a recording, and how sure that is."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Facts of standalone logs, one function per table: of the rows of one file.
-
-Tested in ``tests/cli/test_analyze_files.py``.
-"""
+"""Facts of standalone logs, one function per table: of the rows of one file."""
 
 from collections.abc import Sequence
 

@@ -4,8 +4,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import HARMLESS
-from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin
-from hvdprof.analyze.nccl_join.nccl_job_join import JobJoin
+from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin, JobJoin
 from hvdprof.model.file_page import Fact
 from hvdprof.model.nccl_recording import NcclRecording
 

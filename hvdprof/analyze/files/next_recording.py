@@ -1,7 +1,4 @@
-"""Commands that answer the open questions of a standalone file: they record a script as it is.
-
-Tested in ``tests/analyze/files/test_next_recording.py``.
-"""
+"""Commands that answer the open questions of a standalone file: they record a script as it is."""
 
 from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_DISTRIBUTED_ENGINES
 

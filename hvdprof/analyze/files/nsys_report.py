@@ -1,7 +1,4 @@
-"""Verdict and facts of an export of Nsight Systems: exposed communication of each GPU.
-
-Tested in ``tests/ingest/nsys/test_export_tables.py``.
-"""
+"""Verdict and facts of an export of Nsight Systems: exposed communication of each GPU."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """What a report of NCCL's RAS subsystem says: who does not answer, who is behind.
 
 Nothing is called equal but what the report itself says: a count that it lacks is not zero.
-
-Tested in ``tests/ingest/logs/test_ras_text.py``.
 """
 
 from dataclasses import dataclass, replace

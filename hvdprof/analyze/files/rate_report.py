@@ -1,7 +1,4 @@
-"""The verdict on the rates that a job printed: the rate, its scope, data wait, falls and pauses.
-
-Tested in ``tests/analyze/files/test_rate_report.py``.
-"""
+"""The verdict on the rates that a job printed: the rate, its scope, data wait, falls and pauses."""
 
 import numpy as np
 import pandas as pd

@@ -1,7 +1,4 @@
-"""What stacks of processes say: which rank is where, in what it waits, and which rank is behind.
-
-Tested in ``tests/analyze/files/test_stack_report.py``.
-"""
+"""What stacks of processes say: which rank is where, in what it waits, and which rank is behind."""
 
 from collections.abc import Sequence
 from pathlib import PurePath

@@ -2,8 +2,6 @@
 
 Slow first steps otherwise outvote the steady ones: ranks compile, read their first data and connect
 at different speeds.
-
-Tested in ``tests/analyze/files/test_straggler_sentence.py``.
 """
 
 from dataclasses import dataclass, field

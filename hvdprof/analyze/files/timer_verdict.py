@@ -1,7 +1,4 @@
-"""Which ranks take longer in Megatron's timers, if the log shows it; DeepSpeed's timers of a rank.
-
-Tested in ``tests/analyze/files/test_timer_verdict.py``.
-"""
+"""Which ranks take longer in Megatron's timers, if the log shows it; DeepSpeed's of a rank."""
 
 import re
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""Verdicts and facts of DeepSpeed's comms logger and of Megatron's output.
-
-Tested in ``tests/analyze/files/test_training_log_report.py``.
-"""
+"""Verdicts and facts of DeepSpeed's comms logger and of Megatron's output."""
 
 import pandas as pd
 

@@ -1,8 +1,6 @@
 """The lines of code that explain the causes of a cell: what its ranks do there and others do not.
 
 A cause is proven before (``analyze.ranks``): lines say what it was, never whether it was.
-
-Tested in ``tests/analyze/lines/test_line_causes.py``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""Lines of code that take longer in some samples than in others, beyond chance.
-
-Tested in ``tests/analyze/lines/test_line_causes.py``.
-"""
+"""Lines of code that take longer in some samples than in others, beyond chance."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -10,13 +7,16 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.lines.line_statistics import (
+from hvdprof.analyze.lines.line_times import (
+    LINE,
+    WINDOW,
+    SampledLines,
     Times,
+    by_line,
     chance_of_excess,
     difference_ends,
     times_of_lines,
 )
-from hvdprof.analyze.lines.line_times import LINE, WINDOW, SampledLines, by_line
 from hvdprof.analyze.stats.change_point import holm
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.arrays import Bools, Float64s

@@ -1,7 +1,4 @@
-"""The events of a delay that comes now and then, and the exact calls that fill them.
-
-Tested in ``tests/analyze/lines/test_line_causes.py``.
-"""
+"""The events of a delay that comes now and then, and the exact calls that fill them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A rank is named if the others wait for it ``SMALLEST_SHARE`` of the recorded time or more, it is
 last in ``LEAST_ROUNDS`` rounds, and equal ranks give any of them as much with a chance of at most
 ``LARGEST_CHANCE``; of ``FALSE_ALARMS``, where others cause a fifth of the waits or more.
-
-Tested in ``tests/analyze/ranks/test_last_ranks.py``.
 """
 
 from dataclasses import dataclass

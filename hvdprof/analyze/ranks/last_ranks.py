@@ -1,8 +1,6 @@
 """Which rank rounds of collectives wait for, what that costs, and whether it is chance.
 
 A round is a step; where no steps are known, collectives that ranks submit at once.
-
-Tested in ``tests/analyze/ranks/test_last_ranks.py``.
 """
 
 from dataclasses import dataclass

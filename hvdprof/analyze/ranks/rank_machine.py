@@ -3,8 +3,6 @@
 Equal ranks have the highest value of a window equally often. So where one has it in more windows
 than chance gives, the machine treated it differently. That alone is no cause: how much it explains
 is judged where a straggler was found.
-
-Tested in ``tests/analyze/ranks/test_rank_machine.py``.
 """
 
 from collections.abc import Iterator, Mapping

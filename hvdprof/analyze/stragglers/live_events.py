@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof.model.arrays import Float64s, FrameRow
 from hvdprof.model.tables.live_tables import LIVE_EVENTS
-from hvdprof.rundir.recording.event_format import EventKind
+from hvdprof.rundir.recording.stall_format import EventKind
 
 CONFIRMED, REFUTED, UNDECIDED = "confirmed", "refuted", "undecided"
 LEAST_SHARE = 0.05

@@ -1,6 +1,6 @@
-"""Clocks, arrivals, caused wait and stragglers of all launches of a run."""
+"""Clocks, arrivals, caused wait and stragglers of launches, and of some chosen steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
-from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.steps.step_work import StepWork, Times, step_work, with_all_ranks
 from hvdprof.analyze.stragglers.arrivals import (
     ArrivalCube,
     arrival_cubes,
@@ -26,7 +26,9 @@ from hvdprof.analyze.stragglers.clock_bounds import (
 )
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table, as_text
+from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,
     CLOCKS,
@@ -232,3 +234,34 @@ def _of_launches(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) ->
 def _joined(table: Table, frames: list[pd.DataFrame]) -> pd.DataFrame:
     filled = [as_text(frame, LAUNCH) for frame in frames if len(frame)]
     return table.frame(pd.concat(filled, ignore_index=True)) if filled else table.empty()
+
+
+def costs_by_steps(analysis: RunAnalysis, launch: LaunchKey) -> Callable[[int, int], pd.DataFrame]:
+    """RANK_COSTS of a launch from a first step to a last one, both included, as a function of them.
+
+    Only steady steps count; without any in the choice there are no rows. The times of the launch
+    are computed once, on clocks corrected by all its steps: costs of all its steps are those of
+    the analysis.
+
+    Args:
+        analysis: The finished analysis.
+        launch: A launch (pass_id, segment) with recorder files of all ranks.
+    """
+
+    def own(table: pd.DataFrame, *, has_segments: bool = True) -> pd.DataFrame:
+        is_own = table["pass_id"] == launch[0]
+        if has_segments:
+            is_own &= table["segment"] == launch[1]
+        return table[is_own.to_numpy(dtype=bool)]
+
+    run = analysis.run
+    events = own(run.events, has_segments=False)
+    works = step_work(own(run.steps), events, own(analysis.job_steps), own(run.table(WAITS.name)))
+    times = waiting_tables(run.arrivals, with_all_ranks(works, run.segments)).times.get(launch)
+
+    def costs(first: int, last: int) -> pd.DataFrame:
+        if times is None or not times.counted(first, last).any():
+            return RANK_COSTS.empty()
+        return rank_costs(times.between(first, last), launch)
+
+    return costs

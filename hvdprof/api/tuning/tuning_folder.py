@@ -18,11 +18,10 @@ from hvdprof.launch.run.time_plan import run_kind
 from hvdprof.model.results.tuning import TUNING_SCHEMA_VERSION, Tuning
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.shown_result import shown
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.layout import RunPaths, TuningPaths
 from hvdprof.rundir.manifest import Manifest, Mode, Status
-from hvdprof.rundir.regular_file import read_regular
+from hvdprof.rundir.regular_file import read_regular, shown_name
 from hvdprof.rundir.written_file import mode_of_files, write_whole
 
 _ENDS = ("low", "high")

@@ -33,7 +33,7 @@ from hvdprof.errors import (
 from hvdprof.plain_text import printable
 
 if TYPE_CHECKING:
-    from hvdprof.report.reporter import Reporter
+    from hvdprof.report.formats import Reporter
 
 
 _ALLOWED_WITH_RESUME = frozenset(

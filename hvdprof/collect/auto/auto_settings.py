@@ -1,7 +1,4 @@
-"""What `hvdprof run` asks of the recorder in a script that does not call it.
-
-Tested by tests/launch/plan/test_workload.py and tests/collect/auto.
-"""
+"""What `hvdprof run` asks of the recorder in a script that does not call it."""
 
 import json
 import os

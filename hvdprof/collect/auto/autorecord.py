@@ -33,11 +33,9 @@ from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
 from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.auto.training_loop import LoopProgress, loop_place
 from hvdprof.collect.devices.copy_source import COPY_WAITS
-from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.forward_watch import first_length
 from hvdprof.collect.engines.torch_types import Model, Optimizer
-from hvdprof.collect.guarded_context import opened
-from hvdprof.collect.replacement import replace_call
+from hvdprof.collect.guarded_context import opened, print_problem, replace_call
 from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.collect.standing import LoopStanding

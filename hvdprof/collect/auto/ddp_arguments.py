@@ -1,7 +1,4 @@
-"""What a launch gives to every call of ``DistributedDataParallel``, and what rank 0 notes of it.
-
-Tested by tests/collect/auto/test_ddp_arguments.py.
-"""
+"""What a launch gives to every call of ``DistributedDataParallel``, and what rank 0 notes of it."""
 
 import inspect
 import os
@@ -12,9 +9,9 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
-from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.ddp_reduction import DdpModel, ProcessGroup
 from hvdprof.collect.engines.torch_types import Parameter
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.rundir.json_codec import to_text
 from hvdprof.rundir.launch_format import (

@@ -1,7 +1,4 @@
-"""What a recorded torch script trains: its optimizers, and the modules of its forward passes.
-
-Tested by tests/collect/auto/test_autorecord.py.
-"""
+"""What a recorded torch script trains: its optimizers, and the modules of its forward passes."""
 
 import sys
 import weakref

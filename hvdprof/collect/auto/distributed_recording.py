@@ -9,8 +9,6 @@ training.
 A thread of Gloo gives back a Python object with the last reduction that it has done. Where it wants
 the interpreter's lock for that while the interpreter ends, Python ends the thread, and C++ ends the
 process with SIGABRT (torch 2.13; also without hvdprof). A thread that is behind gets its time here.
-
-Tested in ``tests/collect/auto/test_gloo_threads.py``.
 """
 
 import atexit
@@ -32,12 +30,11 @@ from hvdprof.collect.auto.autorecord import AutoRecorder
 from hvdprof.collect.auto.ddp_arguments import DdpNotes, changed_arguments
 from hvdprof.collect.auto.discovery import Nameless
 from hvdprof.collect.auto.flight_dump import write_flight_dump
-from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.ddp_reduction import DdpModel
 from hvdprof.collect.engines.fsdp_reduction import is_fsdp, is_sharded
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES
 from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
-from hvdprof.collect.replacement import replace_call
+from hvdprof.collect.guarded_context import print_problem, replace_call
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 

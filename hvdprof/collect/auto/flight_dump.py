@@ -3,8 +3,6 @@
 PyTorch notes every collective in a ring buffer, also those of DDP's reducer, which no hook sees. It
 does so where ``TORCH_FR_BUFFER_SIZE`` is set before the process group is made; hvdprof sets it in
 trace passes alone. The file is the one that PyTorch writes itself, as JSON.
-
-Tested by tests/collect/auto/test_flight_dump.py.
 """
 
 import json
@@ -14,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.rundir.written_file import file_mode, make_run_folders, write_whole
 
 FLIGHT_FOLDER = "HVDPROF_FLIGHT_FOLDER"

@@ -2,8 +2,6 @@
 
 From Python 3.12 on, ``sys.monitoring`` calls back at single instructions of one function, so that
 no other code of the script becomes slower.
-
-Tested by tests/collect/auto/test_loop_input.py.
 """
 
 import sys

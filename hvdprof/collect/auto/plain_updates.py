@@ -1,7 +1,4 @@
-"""Updates of optimizers that are not Horovod's, as where a script reduces its gradients itself.
-
-Tested by tests/collect/auto/test_hand_written.py.
-"""
+"""Updates of optimizers that are not Horovod's, as where a script reduces its gradients itself."""
 
 import functools
 import sys

@@ -12,7 +12,7 @@ from hvdprof import collect
 from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.step_tracker import StepTracker
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 
 P = ParamSpec("P")
 R = TypeVar("R")

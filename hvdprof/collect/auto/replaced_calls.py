@@ -1,8 +1,6 @@
 """The calls of Horovod and of torch that are replaced to see a training, and how.
 
 They are replaced for the life of the process.
-
-Tested in ``tests/collect/test_real_calls.py`` and ``tests/collect/auto/test_autorecord.py``.
 """
 
 import functools
@@ -14,7 +12,7 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Protocol
 
-from hvdprof.collect.devices.input_source import BATCH_WAITS
+from hvdprof.collect.devices.copy_source import BATCH_WAITS
 
 BLOCKING = (
     "allreduce",

@@ -17,8 +17,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from hvdprof import collect
 from hvdprof.collect.clock.clock_exchange import RankGroup
-from hvdprof.collect.clock.horovod_group import rank_group
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.clock.job_group import horovod_ranks
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.rundir.recording.recorder_format import (
     FINISHED,
@@ -96,7 +96,7 @@ class ElasticSessions:
         self,
         hvd: ModuleType,
         recording: SessionRecording,
-        make_group: Callable[[], RankGroup] = lambda: rank_group(own_identity()),
+        make_group: Callable[[], RankGroup] = lambda: horovod_ranks(own_identity()),
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._hvd = hvd

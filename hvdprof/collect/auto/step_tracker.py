@@ -9,9 +9,8 @@ from hvdprof import collect
 from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.plain_updates import surround_step
-from hvdprof.collect.auto.step_counts import SampleCount, SessionSteps
-from hvdprof.collect.auto.step_turns import StepTurns
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.auto.step_counts import SampleCount, SessionSteps, StepTurns
+from hvdprof.collect.guarded_context import print_problem
 
 Context = contextlib.AbstractContextManager[None]
 

@@ -3,8 +3,6 @@
 All who connect are greeted at once, each with a deadline for its whole greeting. Who has proven to
 know the token waits for its turn; a stranger that is silent, or sends a byte now and then, is
 dropped meanwhile.
-
-Tested by tests/collect/clock/test_clock_ping.py and tests/collect/network/test_net_tcp.py.
 """
 
 import contextlib

@@ -2,8 +2,6 @@
 
 Each side proves that it knows the token by a keyed digest over the other side's random number. So
 no other program is served, and no answer of another program is believed.
-
-Tested by tests/collect/clock/test_clock_ping.py.
 """
 
 import hmac

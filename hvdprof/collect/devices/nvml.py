@@ -11,7 +11,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from hvdprof.collect.devices.source import Values
+from hvdprof.collect.devices.sample_window import Values
 from hvdprof.collect.host_facts import listed_cores
 from hvdprof.rundir.recording import sample_format as names
 

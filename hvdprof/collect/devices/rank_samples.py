@@ -2,8 +2,6 @@
 
 Each rank samples itself, because torch's memory is known in its process alone, and which GPU is its
 own as well. What all ranks of a host share is read once.
-
-Tested in ``tests/collect/devices/test_rank_samples.py``.
 """
 
 import atexit
@@ -13,25 +11,23 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from hvdprof.collect.devices.copy_source import COPY_WAITS
-from hvdprof.collect.devices.host_source import HostSource
-from hvdprof.collect.devices.input_source import BATCH_WAITS
+from hvdprof.collect.devices.copy_source import BATCH_WAITS, COPY_WAITS
+from hvdprof.collect.devices.host_source import HostSource, ProcessSource
 from hvdprof.collect.devices.nvml import NvmlError, NvmlGpu
-from hvdprof.collect.devices.process_source import ProcessSource
-from hvdprof.collect.devices.rocm_gpu import RocmGpu, is_rocm
 from hvdprof.collect.devices.sample_window import (
     LONGEST_NS,
     LONGEST_WATCHED_NS,
     SampleWindow,
+    Source,
+    Values,
 )
-from hvdprof.collect.devices.source import Source, Values
 from hvdprof.collect.devices.step_flops import StepFlops
-from hvdprof.collect.devices.torch_device import TorchDevice, TorchMemory
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.devices.torch_device import RocmGpu, TorchDevice, TorchMemory, is_rocm
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.identity import Identity
 from hvdprof.collect.recorder import Recorder
-from hvdprof.collect.steps.line_writer import LineWriter
-from hvdprof.collect.steps.window_length import WindowPace
+from hvdprof.collect.steps.header import LineWriter
+from hvdprof.collect.steps.step_sums import WindowPace
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.sample_format import DEVICE, FLOPS, MOST_HZ, SAMPLES_HZ, USUAL_HZ
 

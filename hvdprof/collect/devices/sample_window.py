@@ -1,12 +1,11 @@
-"""Samples of a source, summed up over whiles.
-
-Tested in ``tests/collect/devices/test_sample_window.py``.
-"""
+"""What is sampled: a source with the values of its measures, summed up over whiles."""
 
 import statistics
 
-from hvdprof.collect.devices.source import Source
 from hvdprof.rundir.recording.sample_format import MEASURES, SamplesLine, Summary
+
+Values = dict[str, float]
+"""By measure; of a count, what it has come to so far. What is unknown is not there."""
 
 SHORTEST_NS, LONGEST_NS, SHARE_OF_TIME = 1_000_000_000, 30_000_000_000, 16
 """Length of a window: a share of the time so far, within bounds; 10 s after three minutes."""
@@ -16,6 +15,25 @@ LONGEST_WATCHED_NS = 5_000_000_000
 
 SHORTEST_GAP_S = 0.09
 """Within less, a count of jiffies says little: the last sample of a recording may come so soon."""
+
+
+class Source:
+    """What is sampled in one scope.
+
+    Attributes:
+        scope: ``rank``, ``host`` or ``device``.
+        device: The name of a GPU; empty for others, and before it is known.
+    """
+
+    scope = ""
+    device = ""
+
+    def read(self) -> Values:
+        """The values now; raises nothing that the kernel or a driver may cause."""
+        return {}
+
+    def close(self) -> None:
+        """Give back what it holds."""
 
 
 class SampleWindow:

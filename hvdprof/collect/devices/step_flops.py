@@ -2,8 +2,6 @@
 
 The count takes many times what a step takes, so no measured step has it. It is given as samples of
 the GPU, or of the rank without one: each rank has its own batch.
-
-Tested in ``tests/collect/devices/test_step_flops.py``.
 """
 
 import contextlib
@@ -13,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from hvdprof.collect.devices.source import Source, Values
+from hvdprof.collect.devices.sample_window import Source, Values
 from hvdprof.collect.devices.torch_device import TorchDevice
 from hvdprof.rundir.recording.sample_format import DEVICE, FLOP, OTHER
 

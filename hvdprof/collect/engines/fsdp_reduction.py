@@ -4,8 +4,6 @@ A rank waits for the parameters of each group in forward and in backward (all-ga
 share of the gradients (reduce-scatter). ``torch_collectives`` records these waits. What is left
 here are the gradients: a sharded one is complete only after its reduce-scatter, so it counts as
 ready when the rank submitted that.
-
-Tested by tests/collect/engines/test_torch_collectives.py.
 """
 
 import sys

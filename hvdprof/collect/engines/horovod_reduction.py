@@ -2,8 +2,6 @@
 
 Horovod's code stays as it is; only ``synchronize`` of the watched optimizer object is replaced,
 because scripts that clip gradients call it themselves.
-
-Tested by tests/collect/engines/test_gradient_watch.py.
 """
 
 import functools
@@ -12,8 +10,8 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeGuard
 
-from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.torch_types import Optimizer, Parameter, SizedTensor
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, StepMarks, harmless
 from hvdprof.collect.steps.time_source import Mark
 

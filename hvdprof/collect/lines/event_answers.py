@@ -3,8 +3,6 @@
 The sampling thread looks for requests. A thread of its own answers: it writes the stacks of all
 threads, samples the one that trains, and writes the stacks again. Each event is answered once.
 Data loader workers that are sampled do the same.
-
-Tested in ``tests/collect/lines/test_event_answers.py``.
 """
 
 import contextlib
@@ -16,13 +14,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.lines.line_window import LineFile, LineWindow, sampling_line
-from hvdprof.collect.lines.places import Places
-from hvdprof.collect.lines.sampler import LineSampler, SampleTaker
+from hvdprof.collect.lines.sampler import LineSampler, Places, SampleTaker
 from hvdprof.collect.lines.user_code import UserCode
 from hvdprof.collect.standing import Moment
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.rundir.layout import SAMPLES, STACKS, TRACE, answer_file, request_file
 from hvdprof.rundir.rank_requests import Request, read_requests
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS, OUTSIDE_PHASES, WORKER_PROCESS

@@ -1,14 +1,11 @@
-"""Samples of a window of steps, added up, and their way into a file of bounded size.
-
-Tested in ``tests/collect/lines/test_line_window.py``.
-"""
+"""Samples of a window of steps, added up, and their way into a file of bounded size."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hvdprof.collect.lines.places import PlaceName
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.lines.sampler import PlaceName
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.rundir.recording.line_format import (
     OTHER_PLACE,
     CallLine,

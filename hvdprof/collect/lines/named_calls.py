@@ -2,8 +2,6 @@
 
 Hooks note a call when it is over; the sampling thread writes it. Only calls of at least
 ``SHORTEST_NS`` count, so that a collection of young objects costs nothing but two calls.
-
-Tested in ``tests/collect/lines/test_named_calls.py``.
 """
 
 import contextlib
@@ -19,9 +17,9 @@ from pathlib import PurePath
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
-from hvdprof.collect.lines.places import user_line
+from hvdprof.collect.guarded_context import replace_call
+from hvdprof.collect.lines.sampler import user_line
 from hvdprof.collect.lines.user_code import UserCode
-from hvdprof.collect.replacement import replace_call
 from hvdprof.collect.standing import Moment
 from hvdprof.rundir.recording.line_format import CallLine
 

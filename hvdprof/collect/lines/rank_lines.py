@@ -1,24 +1,20 @@
-"""Samples the training thread of a rank beside its recorder.
-
-Tested in ``tests/collect/lines/test_rank_lines.py``.
-"""
+"""Samples the training thread of a rank beside its recorder."""
 
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.lines.event_answers import EventAnswers
 from hvdprof.collect.lines.line_window import LineFile, sampling_line
 from hvdprof.collect.lines.named_calls import NamedCalls
-from hvdprof.collect.lines.places import Places
-from hvdprof.collect.lines.sampler import LineSampler, asked_hz
+from hvdprof.collect.lines.sampler import LineSampler, Places, asked_hz
 from hvdprof.collect.lines.step_samples import StepSamples
 from hvdprof.collect.lines.user_code import UserCode
 from hvdprof.collect.lines.worker_lines import PARENT, stop_worker
 from hvdprof.collect.recorder import Recorder
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.turn_gate import TURNS
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS, CallLine

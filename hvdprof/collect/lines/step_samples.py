@@ -4,8 +4,6 @@ Where marks of steps come from the host's clock, a sample belongs to the phase i
 lies once the step is over: a part of a step is known only then, such as the wait for other ranks.
 On a GPU the marks are moments of the GPU, which the training thread runs ahead of: there the phase
 is that in which the thread was, and its time is unknown.
-
-Tested in ``tests/collect/lines/test_step_samples.py``.
 """
 
 import statistics
@@ -17,8 +15,7 @@ from hvdprof.collect.lines.line_window import LineFile, LineWindow
 from hvdprof.collect.lines.sampler import SampleTaker
 from hvdprof.collect.standing import Moment
 from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE
-from hvdprof.collect.steps.step_sums import part_lengths
-from hvdprof.collect.steps.window_length import target_ns
+from hvdprof.collect.steps.step_sums import part_lengths, target_ns
 from hvdprof.rundir.recording.line_format import BLOCKED_PHASE, OUTSIDE_PHASES, CallLine
 from hvdprof.rundir.recording.recorder_format import StepLine
 

@@ -2,8 +2,6 @@
 
 The user's are the script and what it imports from outside site-packages and the standard library;
 started with ``python -m``, all of the package that was started.
-
-Tested in ``tests/collect/lines/test_user_code.py``.
 """
 
 import importlib.metadata

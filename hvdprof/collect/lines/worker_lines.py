@@ -4,8 +4,6 @@ Whether a worker is forked, spawned or made by a fork server, its main thread ru
 ``BaseProcess._bootstrap``, around which ``startup.hvdprof_import_hook`` samples; a process that a
 script forks by itself is left alone. A worker may be killed, so it writes as it goes. Of each rank
 at most ``MOST_WORKERS`` are sampled at a time: they run the same code.
-
-Tested in ``tests/collect/lines/test_worker_lines.py``.
 """
 
 import os
@@ -15,14 +13,13 @@ import time
 from pathlib import Path
 from zlib import crc32
 
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.identity import identity_from_environment
 from hvdprof.collect.lines.event_answers import WorkerAnswers
 from hvdprof.collect.lines.line_window import LineFile, LineWindow, sampling_line
-from hvdprof.collect.lines.places import Places
-from hvdprof.collect.lines.sampler import LineSampler, SampleTaker, asked_hz
+from hvdprof.collect.lines.sampler import LineSampler, Places, SampleTaker, asked_hz
 from hvdprof.collect.lines.user_code import UserCode
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.line_format import OUTSIDE_PHASES, WORKER_PROCESS
 from hvdprof.rundir.recording.recorder_codec import from_bytes

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from hvdprof.collect.clock.clock_exchange import RankGroup, job_addresses
 from hvdprof.collect.clock.handshake import Offer
-from hvdprof.collect.clock.horovod_group import rank_group
+from hvdprof.collect.clock.job_group import horovod_ranks
 from hvdprof.collect.network.net_tcp import (
     SLOWEST_ROUND_S,
     EchoServer,
@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return WRONG_SIZE_EXIT_CODE
     sizes = sorted({int(size) for size in given.sizes.split(",")})
-    group = rank_group(own_identity())
+    group = horovod_ranks(own_identity())
     Probe(group, hvd, given.device, Effort(sizes, given.seconds)).run()
     hvd.shutdown()
     return 0

@@ -2,8 +2,6 @@
 
 The profiler records the thread that starts it, so it is started and stopped in the thread that
 trains, at the begin of steps. Its file is written by a thread of its own.
-
-Tested in ``tests/collect/steps/test_step_profile.py``.
 """
 
 import contextlib

@@ -1,16 +1,40 @@
-"""What a light recording keeps of a step: the length of its parts, and its waits by kind.
+"""What a light recording keeps of a step, and how many steps one of its windows holds.
 
 The parts are those of a full recording (``ingest.recorder.step_phases``): phases without the
 blocked time in them. Tested by tests/collect/steps/test_step_sums.py.
+
+Windows end at multiples of a power of two of steps, counted from the same step on every rank. So
+the windows of ranks that choose different lengths nest, and the reader finds ends that all ranks
+share without any communication. A window takes 1/64 of the time so far, between 0.25 s and 10 s: a
+short run has enough of them, and a long one writes at a constant rate. Beside that, bytes are
+bounded: where they would be exceeded, windows stay open. While `hvdprof watch` follows the job, a
+window takes at most 1 s.
 """
 
-from collections.abc import Container, Sequence
+import time
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from hvdprof.rundir.layout import watched_mark
 from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, Interval, Phase, StepLine
 
 PHASE_PARTS = ("data", "forward", "backward", "before_update", "optimizer")
 BLOCKED = "blocked"
+
+SHORTEST_NS, LONGEST_NS = 250_000_000, 10_000_000_000
+LONGEST_WATCHED_NS = 1_000_000_000
+SHARE_OF_TIME = 64
+MOST_STEPS = 1 << 20
+
+BYTES_AT_ONCE, BYTES_PER_HOUR = 300_000, 600_000
+"""Largest size of a file: the first, plus the second per hour; 0.9 MB after the first hour."""
+
+BYTES_PER_WATCHED_HOUR = 4_000_000
+
+_LOOK_NS = 5_000_000_000
+_FORGET_NS = 30_000_000_000
+_HOUR_NS = 3_600_000_000_000
 
 
 @dataclass(slots=True)
@@ -97,3 +121,79 @@ def after_last_wait(line: StepLine) -> int:
 
 def _start(phase: Phase) -> int:
     return phase[1]
+
+
+class WindowPace:
+    """How long windows should be, and how large the file may have become.
+
+    Args:
+        folder: The folder of the recorder files; a watcher changes the time of a file in it.
+        clock: Monotonic nanoseconds of the host.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._mark = None if folder is None else watched_mark(folder)
+        self._clock = clock
+        self._changed = 0
+        self._looked_ns: int | None = None
+        self._seen_ns: int | None = None
+        self._watched_ns = 0
+
+    def target_ns(self, elapsed_ns: int) -> int:
+        """Length that a window should have, so long after the begin of the recording."""
+        usual_ns = target_ns(elapsed_ns)
+        return min(usual_ns, LONGEST_WATCHED_NS) if self.is_watched() else usual_ns
+
+    def allowed_bytes(self, elapsed_ns: int) -> int:
+        """Largest size of the recorder file, so long after the begin of the recording."""
+        more = BYTES_PER_WATCHED_HOUR * self._watched_ns // _HOUR_NS
+        return allowed_bytes(elapsed_ns) + more
+
+    def is_watched(self) -> bool:
+        """Whether the mark has changed lately: by this host's clock, not by that of its writer."""
+        if self._mark is None:
+            return False
+        now_ns = self._clock()
+        if self._looked_ns is None or now_ns - self._looked_ns >= _LOOK_NS:
+            try:
+                changed = self._mark.stat().st_mtime_ns
+            except OSError:
+                changed = self._changed
+            if changed != self._changed:
+                self._changed, self._seen_ns = changed, now_ns
+            if self._is_recent(now_ns):
+                self._watched_ns += min(now_ns - (self._looked_ns or now_ns), 2 * _LOOK_NS)
+            self._looked_ns = now_ns
+        return self._is_recent(now_ns)
+
+    def _is_recent(self, now_ns: int) -> bool:
+        return self._seen_ns is not None and now_ns - self._seen_ns < _FORGET_NS
+
+
+def target_ns(elapsed_ns: int) -> int:
+    """Length of a window without a watcher, so long after the begin of the recording."""
+    return min(max(elapsed_ns // SHARE_OF_TIME, SHORTEST_NS), LONGEST_NS)
+
+
+def allowed_bytes(elapsed_ns: int) -> int:
+    """Largest size of the recorder file of a job without a watcher, so long after its begin."""
+    return BYTES_AT_ONCE + BYTES_PER_HOUR * elapsed_ns // _HOUR_NS
+
+
+def next_length(num_steps: int, span_ns: int, goal_ns: int) -> int:
+    """The power of two of steps that takes at most ``goal_ns``, at least 1.
+
+    Args:
+        num_steps: Steps of the window before.
+        span_ns: Its length.
+        goal_ns: The length that the next one should have.
+    """
+    fitting = min(goal_ns * num_steps // max(span_ns, 1), MOST_STEPS)
+    return 1 << max(fitting.bit_length() - 1, 0)
+
+
+def power_of_two_below(number: int) -> int:
+    """The largest power of two that is not larger than a number from 1 on."""
+    return 1 << (number.bit_length() - 1)

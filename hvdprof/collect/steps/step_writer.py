@@ -1,7 +1,4 @@
-"""Finished steps on their way into the recorder file.
-
-Tested by tests/collect/test_recorder.py.
-"""
+"""Finished steps on their way into the recorder file."""
 
 import os
 import threading

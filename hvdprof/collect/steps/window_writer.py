@@ -5,15 +5,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_sums import (
     BLOCKED,
     KindOfWait,
+    WindowPace,
     after_last_wait,
+    next_length,
     part_lengths,
+    power_of_two_below,
     waits_by_kind,
 )
-from hvdprof.collect.steps.window_length import WindowPace, next_length, power_of_two_below
 from hvdprof.rundir.recording.recorder_format import StepLine
 from hvdprof.rundir.recording.window_line import LongestStep, Spread, WindowLine
 

@@ -13,7 +13,7 @@ from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.step_tracker import StepTracker
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.collect.tensorflow.tensorflow_guards import Call, EagerCalls, replace
 from hvdprof.rundir.plan import (

@@ -21,10 +21,16 @@ from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.step_tracker import StepTracker
-from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.tensorflow.graph_marks import LOSS, READY, REDUCED, GraphMarks, pieces
-from hvdprof.collect.tensorflow.tensor_shapes import first_batched, flat_tensors
-from hvdprof.collect.tensorflow.tensorflow_guards import Call, EagerCalls, not_converted, replace
+from hvdprof.collect.tensorflow.tensorflow_guards import (
+    Call,
+    EagerCalls,
+    first_batched,
+    flat_tensors,
+    not_converted,
+    replace,
+)
 
 _BLOCKING = (
     "allreduce",

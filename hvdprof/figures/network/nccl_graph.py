@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.network.nccl_transport import KINDS, connection_kinds
+from hvdprof.figures.network.host_links import KINDS, connection_kinds
 from hvdprof.figures.style.palette import (
     LINE_COLOURS,
     NEUTRAL_COLOUR,

@@ -1,10 +1,15 @@
-"""Colours, layout and settings of every figure: the same thing has the same colour.
+"""Colours, axes, areas, layout and settings of every figure: one thing has one colour.
 
 The hues are those of Okabe and Ito (Color Universal Design, 2008), which stay apart under the
 common kinds of colour blindness.
 """
 
+from typing import Any
+
+import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
 
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
@@ -112,6 +117,7 @@ LATE_SCALE: tuple[tuple[float, str], ...] = (
     (0.5, "#f7f7f7"),
     (1.0, _VERMILION),
 )
+
 """From early over on time to late."""
 
 NEUTRAL_COLOUR = _GREY
@@ -127,8 +133,12 @@ _AXIS = {
     "automargin": True,
 }
 
-
 _HEIGHT_OF_A_SENTENCE = 120
+
+_DECADES_WITHOUT_TICKS_BETWEEN = 1.5
+_FEWEST_TICKS = 2
+
+_MOST_BINS = 60
 
 
 def translucent(colour: str, opacity: float) -> str:
@@ -164,3 +174,95 @@ def say(figure: go.Figure, sentence: str) -> go.Figure:
     figure.update_layout(xaxis=hidden, yaxis=hidden, height=_HEIGHT_OF_A_SENTENCE)
     figure.add_annotation(text=sentence, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)
     return figure
+
+
+def log_axis(values: ArrayLike, tickformat: str = "~g") -> dict[str, Any]:
+    """Properties of a log axis for these values.
+
+    Over several decades, only the decades have ticks, over fewer 1, 2 and 5; with less than two of
+    these among the values, plotly chooses.
+
+    Args:
+        values: Values on the axis; only positive ones are used.
+        tickformat: Format of the ticks, as in d3.
+    """
+    known = np.asarray(values, dtype=np.float64)
+    known = known[known > 0]
+    decades = np.log10(known.max() / known.min()) if len(known) else 0.0
+    axis = {"type": "log", "tickformat": tickformat}
+    if decades >= _DECADES_WITHOUT_TICKS_BETWEEN:
+        return axis | {"dtick": 1}
+    return axis | {"dtick": "D2"} if _num_ticks(known) >= _FEWEST_TICKS else axis
+
+
+def _num_ticks(values: NDArray[np.float64]) -> int:
+    """Number of 1, 2 and 5 times a power of ten within the range of the values."""
+    if not len(values):
+        return 0
+    powers = 10.0 ** np.arange(np.floor(np.log10(values.min())), np.log10(values.max()) + 1)
+    ticks = np.outer(powers, (1, 2, 5))
+    return int(((ticks >= values.min()) & (ticks <= values.max())).sum())
+
+
+def linear_edges(values: NDArray[np.float64], fewest: int = 1) -> NDArray[np.float64]:
+    """Edges of bins of equal width over the values, by Freedman and Diaconis (1981), at most 60.
+
+    Args:
+        values: The values.
+        fewest: So many bins at least, unless all values are equal.
+    """
+    if len(values) < 2 or values.min() == values.max():
+        middle = float(values[0]) if len(values) else 0.0
+        return np.array([middle - 0.5 * (abs(middle) or 1.0), middle + 0.5 * (abs(middle) or 1.0)])
+    edges = np.histogram_bin_edges(values, bins="fd")
+    number = int(np.clip(len(edges) - 1, fewest, _MOST_BINS))
+    return np.linspace(values.min(), values.max(), number + 1)
+
+
+def log_edges(values: NDArray[np.float64], bins_per_decade: int = 8) -> NDArray[np.float64]:
+    """Edges of bins of equal ratio over positive values."""
+    low, high = np.floor(np.log10(values.min())), np.ceil(np.log10(values.max()))
+    high = max(high, low + 1)
+    return np.logspace(low, high, int(high - low) * bins_per_decade + 1)
+
+
+def outline(
+    values: NDArray[np.float64], edges: NDArray[np.float64], name: str, colour: str
+) -> go.Scatter:
+    """Number of values in each bin, as a stepped line with its area filled."""
+    counts, _ = np.histogram(values, edges)
+    return go.Scatter(
+        x=edges,
+        y=np.append(counts, 0),
+        mode="lines",
+        line={"shape": "hv", "color": colour, "width": 1.5},
+        fill="tozeroy",
+        fillcolor=translucent(colour, 0.18),
+        name=name,
+        showlegend=bool(name),
+        hovertemplate="from %{x:.3~g}: %{y}<extra></extra>",
+    )
+
+
+def band(places: pd.Series, low: pd.Series, high: pd.Series, fill: str, label: str) -> go.Scatter:
+    """An area without outline, hover text or entry in the legend.
+
+    Args:
+        places: Where it is known along the x axis, ascending.
+        low: Its lower end at each place.
+        high: Its upper end at each place.
+        fill: The colour, with its opacity.
+        label: Name of the line that it belongs to: both are shown and hidden together.
+    """
+    return go.Scatter(
+        x=[*places, *places[::-1]],
+        y=[*high, *low[::-1]],
+        mode="lines",
+        line={"width": 0},
+        fill="toself",
+        fillcolor=fill,
+        name=label,
+        legendgroup=label,
+        showlegend=False,
+        hoverinfo="skip",
+    )

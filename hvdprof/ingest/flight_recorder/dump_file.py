@@ -11,8 +11,8 @@ from pathlib import Path
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.flight_recorder.bounded_pickle import RefusedPickleError, load_plain
 from hvdprof.ingest.text.small_json import read_small
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import without_surrogates
+from hvdprof.rundir.regular_file import shown_name
 
 MOST_BYTES = 128 * 2**20
 ARRIVALS_ONLY = "gloo:"

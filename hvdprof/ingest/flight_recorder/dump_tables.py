@@ -22,7 +22,7 @@ from hvdprof.model.tables.rank_collective_tables import (
     RANK_COLLECTIVES,
     UNBOUNDED_CLOCK_NS,
 )
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 # What stands behind the rank is the host, a process or a time.
 _NAMED_RANK = re.compile(r"(?<=rank)[._-]?(\d{1,7})", re.IGNORECASE)

@@ -1,17 +1,19 @@
 """Whether dumps are of one job: their process groups, and the times of what they recorded."""
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from hvdprof import units
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.flight_recorder.dump_file import Dump
-from hvdprof.ingest.tables.time_spans import widest_gap
 from hvdprof.rank_names import ranks_named
 
 _LONGEST_TIMEOUT_NS = 1_800_000_000_000
 """The longest timeout that PyTorch sets by itself; calls that the ring lost may have had it."""
 
 _HINT = "Give the dumps of all ranks of one job, written in one incident."
+
+Key = TypeVar("Key")
 
 
 def check_one_job(dumps: Mapping[str, Dump]) -> None:
@@ -139,3 +141,14 @@ def _check_numbers(dumps: Mapping[str, Dump], limit_ns: int) -> None:
                     f"group {call.group} is {units.duration(apart_ns / 1e9)} apart.",
                     hint=_HINT,
                 )
+
+
+def widest_gap(spans: Mapping[Key, tuple[int, int]]) -> tuple[Key, Key, int]:
+    """The span that ends first, the one that begins last, and the time between; below 0 if common.
+
+    Args:
+        spans: Begin and end of each recording; at least one.
+    """
+    latest = max(spans, key=lambda key: spans[key][0])
+    earliest = min(spans, key=lambda key: spans[key][1])
+    return earliest, latest, spans[latest][0] - spans[earliest][1]

@@ -10,7 +10,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.kineto.recordings import RankedTrace, Recording, ranked, recordings_of
 from hvdprof.ingest.kineto.trace_file import TraceFile
 from hvdprof.plain_text import printable
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 _MOST_NAMED = 3
 _MOST_LISTED = 8

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof.ingest.kineto.trace_file import TraceFile
-from hvdprof.ingest.sources.rank_names import rank_in_name
+from hvdprof.ingest.sources.listing import rank_in_name
 
 UNKNOWN_ERROR_NS = 1_000_000_000
 """Stands for the unknown error of wall clocks of two hosts; collectives bound it afterwards."""

@@ -25,8 +25,8 @@ from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, S
 from hvdprof.model.tables.timeline_tables import EXECUTIONS
 from hvdprof.plain_text import printable
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_settings
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.regular_file import shown_name
 
 _ROWS = (SEGMENTS, RANKS, STEPS, EVENTS, WAITS, ARRIVALS, RANK_COLLECTIVES, EXECUTIONS)
 _COLUMNS = {"file": "int64", "rank": "Int64", "num_events": "int64", "left_out": "str"}

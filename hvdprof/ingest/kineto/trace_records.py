@@ -12,9 +12,8 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.text_chunks import Chunks, Progress
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import parse_first
-from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.regular_file import open_regular, shown_name
 
 CHUNK_BYTES = 4 << 20
 LARGEST_RECORD_BYTES = 16 << 20

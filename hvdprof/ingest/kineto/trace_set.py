@@ -21,9 +21,9 @@ from hvdprof.ingest.tables.collective_matching import (
 )
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE, TORCH_ENGINE
 from hvdprof.rundir.recording.recorder_format import SAME_CLOCK
+from hvdprof.rundir.regular_file import shown_name
 
 BY_COLLECTIVES = "collectives"
 """How clocks are related that nothing but the ends of collectives relates."""

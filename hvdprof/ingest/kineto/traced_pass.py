@@ -17,9 +17,9 @@ from hvdprof.model.cell_key import UNKNOWN
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import SEGMENTS, STEPS
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import Segment
+from hvdprof.rundir.regular_file import shown_name
 from hvdprof.units import percent
 
 SEGMENT = "main"

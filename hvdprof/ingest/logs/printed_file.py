@@ -30,7 +30,7 @@ from hvdprof.ingest.text.printed_lines import LogFile, Part
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 from hvdprof.units import counted
 
 PARTS: tuple[Callable[[str], PartReader], ...] = (

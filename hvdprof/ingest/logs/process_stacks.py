@@ -15,7 +15,7 @@ import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.sources.rank_names import rank_in_name
+from hvdprof.ingest.sources.listing import rank_in_name
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.small_json import mapping_of, read_small
@@ -29,9 +29,9 @@ from hvdprof.rundir.failures.stack_text import (
     own_frame,
     wait_of,
 )
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import parse_json
 from hvdprof.rundir.recording.stall_format import frame_parts
+from hvdprof.rundir.regular_file import shown_name
 from hvdprof.units import counted
 
 SERVER, NO_STACK, COUNTERS = "torch.distributed.debug", "no stack", "wait counters"

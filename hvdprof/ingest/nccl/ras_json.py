@@ -12,7 +12,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.small_json import mapping_of, read_json_mapping
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RAS_STATEMENTS
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 SOURCE = "ras"
 

@@ -25,7 +25,7 @@ from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.nccl_call_tables import NCCL_QUOTES
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 from hvdprof.units import counted
 
 _OWNED = (

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 RANGES = "NVTX_EVENTS"

@@ -27,7 +27,7 @@ from hvdprof.ingest.nsys.export_database import (
 from hvdprof.ingest.nsys.nccl_payloads import read_nccl_ranges
 from hvdprof.model.nsys_events import NsysEvent, NsysEvents, NsysKind, NsysLane
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 # Push/pop and start/end; the second pair is that of NVTXT files.
 _INTERVALS = (59, 60, 70, 71)

@@ -3,8 +3,6 @@
 A kernel belongs to the step in which the host launched it: it may run when the host is already in
 the next one. Computation of any step hides communication. A kernel of NCCL belongs to the call in
 whose range it was launched.
-
-Tested in ``tests/ingest/nsys/test_export_tables.py``.
 """
 
 from dataclasses import dataclass
@@ -17,9 +15,8 @@ import pandas as pd
 from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged, uncovered
 from hvdprof.ingest.kineto.collective_calls import collective_of
 from hvdprof.ingest.nsys.export_database import is_nccl_kernel
-from hvdprof.ingest.nsys.export_file import Export, read_export
+from hvdprof.ingest.nsys.export_file import Export, StepRanges, only_process, read_export
 from hvdprof.ingest.nsys.nccl_payloads import NcclRange
-from hvdprof.ingest.nsys.step_ranges import StepRanges, only_process
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.collective_matching import POINT_TO_POINT
 from hvdprof.model.arrays import Int64s
@@ -30,7 +27,7 @@ from hvdprof.model.tables.nsys_tables import (
     NSYS_STEPS,
 )
 from hvdprof.model.tables.rank_collective_tables import NO_MATCH, NSYS, RANK_COLLECTIVES
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 Intervals = tuple[Int64s, Int64s]
 Place = tuple[str, int, int, int | None]

@@ -4,8 +4,6 @@ Ranks end their windows at multiples of powers of two of steps, of lengths that 
 windows of different ranks nest, and those between two ends that all ranks share are added up. Short
 windows from the begin of a run are added up likewise, to windows of about equal length: each of
 them has the weight of a step in what follows.
-
-Tested by tests/ingest/recorder/test_light_steps.py.
 """
 
 import itertools

@@ -1,8 +1,6 @@
 """Files of sampled lines, of a rank and its workers, to LINE_SAMPLES, LINE_SAMPLING, NAMED_CALLS.
 
 A worker knows no steps: its windows get those of its rank, whose host has the same clock.
-
-Tested in ``tests/ingest/recorder/test_line_files.py``.
 """
 
 from collections.abc import Callable, Sequence

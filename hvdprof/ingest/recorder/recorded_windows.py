@@ -1,7 +1,4 @@
-"""The windows of a light recording of one rank in one segment, as arrays.
-
-Tested by tests/ingest/recorder/test_light_steps.py.
-"""
+"""The windows of a light recording of one rank in one segment, as arrays."""
 
 from array import array
 from collections.abc import Mapping

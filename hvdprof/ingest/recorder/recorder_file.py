@@ -1,7 +1,4 @@
-"""What a rank recorded, as arrays.
-
-Tested by tests/ingest/recorder/test_recorder_lines.py.
-"""
+"""What a rank recorded, as arrays."""
 
 from array import array
 from collections.abc import Mapping

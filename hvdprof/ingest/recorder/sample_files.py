@@ -1,7 +1,4 @@
-"""Files of samples of the machine to RANK_SAMPLES, HOST_SAMPLES and DEVICE_SAMPLES.
-
-Tested in ``tests/ingest/recorder/test_sample_files.py``.
-"""
+"""Files of samples of the machine to RANK_SAMPLES, HOST_SAMPLES and DEVICE_SAMPLES."""
 
 import math
 from collections.abc import Callable

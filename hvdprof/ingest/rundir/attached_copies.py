@@ -1,16 +1,13 @@
-"""Where the copies of attached files lie in their run directory, and what they are called there.
-
-Tested in ``tests/ingest/rundir/test_attached_run.py``.
-"""
+"""Where the copies of attached files lie in their run directory, and what they are called there."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from hvdprof.ingest.rundir.attach_sources import Source
 from hvdprof.rundir.attached import AttachedFile, AttachedKind
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import PassRecord
+from hvdprof.rundir.regular_file import shown_name
 
 
 def copies_of(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source, AttachedFile]]:

@@ -1,7 +1,4 @@
-"""Files of other recorders in a run directory: Flight Recorder dumps, Nsight exports, their logs.
-
-Tested in ``tests/ingest/rundir/test_attached_recordings.py``.
-"""
+"""Files of other recorders in a run directory: Flight Recorder dumps, Nsight exports, logs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +13,8 @@ from hvdprof.model.run import Run
 from hvdprof.model.table_catalogue import declared_table
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.rundir.attached import AttachedKind, attached_files
-from hvdprof.rundir.file_names import show_as, shown_name
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.regular_file import checked_inside
+from hvdprof.rundir.regular_file import checked_inside, show_as, shown_name
 
 _SHOWN_FOLDER = "recordings"
 

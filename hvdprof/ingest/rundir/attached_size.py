@@ -1,7 +1,4 @@
-"""How many ranks a job had, and what reduced its gradients, from its files.
-
-Tested in ``tests/ingest/rundir/test_attached_run.py``.
-"""
+"""How many ranks a job had, and what reduced its gradients, from its files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

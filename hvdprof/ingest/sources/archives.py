@@ -26,8 +26,7 @@ from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.text.compression import DAMAGE, Readable, compression_of, unpacked
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.plain_text import printable
-from hvdprof.rundir.file_names import show_as, shown_name
-from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.regular_file import open_regular, show_as, shown_name
 from hvdprof.units import byte_size, count
 
 MOST_FILES = 10_000

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.layout import MANIFEST_NAME, RUNS_FOLDER
-from hvdprof.rundir.regular_file import irregular_kind
+from hvdprof.rundir.regular_file import irregular_kind, shown_name
 from hvdprof.units import count
 
 MOST_FILES = 10_000
 MOST_FOLDERS_DEEP = 64
 _SKIPPED = "__pycache__"
+
+# rank.0/stdout of horovodrun and mpirun, rank-0.log, job_rank3.out; task.3 of srun.
+_RANK_IN_NAME = re.compile(r"(?:^|[^A-Za-z])(?:rank|task)[._-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -143,3 +145,12 @@ def _names_in(folder: Path) -> list[str]:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names alone
     except OSError:
         return []
+
+
+def rank_in_name(path: Path) -> int | None:
+    """The rank that a file's name or its folder's names; None where neither does."""
+    for name in (path.name, path.parent.name):
+        ranks = _RANK_IN_NAME.findall(name)
+        if ranks:
+            return int(ranks[-1])
+    return None

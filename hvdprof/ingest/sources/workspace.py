@@ -1,21 +1,40 @@
-"""A temporary folder for copies of streams and for the files of archives."""
+"""A temporary folder for the files of archives, and for streams and pipes copied to files."""
 
 import atexit
+import os
+import re
 import shutil
 import signal
+import stat
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Never, Self
 
-from hvdprof.rundir.file_names import show_as_they_are
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.sources.listing import missing, unreadable
+from hvdprof.rundir.regular_file import (
+    irregular_kind,
+    open_regular,
+    show_as,
+    show_as_they_are,
+    shown_name,
+)
+from hvdprof.units import byte_size
 
 MOST_BYTES = 4_000_000_000
 """So much of a stream or an archive is written to disk at most."""
 
 _LEFT_FREE_BYTES = 500_000_000
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+_STDIN = "standard input"
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
+_PIECE_BYTES = 1 << 20
+
+MOST_TEXT_BYTES = 16_000_000
 
 
 class _Folders:
@@ -114,3 +133,112 @@ def _release_signals() -> None:
 
 def _end_in_order(number: int, frame: FrameType | None) -> Never:
     raise SystemExit(128 + number)
+
+
+def descriptor_of(path: Path) -> int | None:
+    """The descriptor that a path names: 0 for ``-``; ``None`` for the path of a file."""
+    if str(path) in ("-", "/dev/stdin"):
+        return 0
+    match = _DESCRIPTOR.fullmatch(str(path))
+    return int(match[1]) if match else None
+
+
+def file_of_stream(path: Path, descriptor: int, workspace: Workspace) -> Path:
+    """A regular file with what a stream holds: its copy, or the file that was redirected to it.
+
+    Args:
+        path: As the user named it.
+        descriptor: Its descriptor.
+        workspace: Receives the copy.
+
+    Raises:
+        UnreadableInputError: It is not open, a terminal or a device, or holds too much.
+    """
+    name = _STDIN if descriptor == 0 else str(path)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(mode):
+            return _redirected(descriptor)
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+            kind = "a terminal" if os.isatty(descriptor) else irregular_kind(mode)
+            raise UnreadableInputError(
+                f"{name} is {kind}, not a file or a pipe.",
+                hint="Name a file, or pipe one: zcat job.log.gz | hvdprof analyze -",
+            )
+    except OSError as error:
+        raise _unreadable(name, error) from error
+    try:
+        return _copied(name, descriptor, workspace)
+    except OSError as error:
+        raise UnreadableInputError(
+            f"{name} cannot be copied to the temporary folder {tempfile.gettempdir()}: "
+            f"{error.strerror or error}.",
+            hint="Set TMPDIR to a folder with more room.",
+        ) from error
+
+
+def _unreadable(name: str, error: OSError) -> UnreadableInputError:
+    return UnreadableInputError(f"{name} cannot be read: {error.strerror or error}.")
+
+
+def _redirected(descriptor: int) -> Path:
+    """The file that a shell redirected; by the descriptor where its name is gone."""
+    opened = Path(f"/dev/fd/{descriptor}")
+    try:
+        named = opened.resolve(strict=True)
+        return named if named.samefile(opened) else opened
+    except OSError:
+        return opened
+
+
+def _copied(name: str, descriptor: int, workspace: Workspace) -> Path:
+    most = workspace.most_bytes()
+    path = workspace.new_folder() / "stream"
+    show_as(path, name)
+    size = 0
+    with path.open("xb") as file:
+        for piece in _pieces(name, descriptor):
+            size += len(piece)
+            if size > most:
+                raise UnreadableInputError(
+                    f"{name} holds more than {byte_size(most)}, the limit for a stream.",
+                    hint="Write it to a file, and name the file.",
+                )
+            file.write(piece)
+    return path
+
+
+def _pieces(name: str, descriptor: int) -> Iterator[bytes]:
+    try:
+        while piece := os.read(descriptor, _PIECE_BYTES):
+            yield piece
+    except OSError as error:
+        raise _unreadable(name, error) from error
+
+
+def small_text(path: Path) -> str:
+    """The text of a file in UTF-8; other bytes are replaced.
+
+    Args:
+        path: The file; ``-`` is standard input.
+
+    Raises:
+        UnreadableInputError: It cannot be read, is no file or pipe, or holds far too much.
+    """
+    with Workspace() as workspace:
+        descriptor = descriptor_of(path)
+        if descriptor is not None:
+            path = file_of_stream(path, descriptor, workspace)
+        try:
+            with open_regular(path) as file:
+                content = file.read(MOST_TEXT_BYTES + 1)
+        except FileNotFoundError as error:
+            raise missing(path) from error
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if len(content) > MOST_TEXT_BYTES:
+            raise UnreadableInputError(
+                f"{shown_name(path)} holds more than {byte_size(MOST_TEXT_BYTES)}, which is no "
+                "table of ranks and speeds."
+            )
+    return content.decode("utf-8-sig", errors="replace")

@@ -16,7 +16,7 @@ from hvdprof.ingest.storage.blocks import Block, arrow_rows, schema_of
 from hvdprof.ingest.storage.mapped_frame import can_be_mapped, mapped_frame
 from hvdprof.ingest.storage.sealed_file import opened
 from hvdprof.model.schema import Table
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 MAPPED_FROM_ROWS = 250_000
 """Fewer rows are faster in memory, and take little of it."""

@@ -24,7 +24,7 @@ from hvdprof.ingest.tables.streamed_timeline import EventContext, write_events, 
 from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
-from hvdprof.ingest.timeline.streaming.stream import NotInPartsError
+from hvdprof.ingest.timeline.stream import NotInPartsError
 from hvdprof.model.notes import notes_frame, notes_in
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
@@ -35,7 +35,7 @@ from hvdprof.model.tables.timeline_tables import (
     TENSOR_USES,
     TIMELINES,
 )
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 _PIECEWISE = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
 _AT_ONCE = (TIMELINES, PENDING_NEGOTIATIONS)

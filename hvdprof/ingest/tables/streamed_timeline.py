@@ -36,8 +36,7 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
     execution_rows,
     use_rows,
 )
-from hvdprof.ingest.timeline.streaming.part_spool import PartSpool
-from hvdprof.ingest.timeline.streaming.stream import NotInPartsError, read_in_parts
+from hvdprof.ingest.timeline.stream import NotInPartsError, PartSpool, read_in_parts
 from hvdprof.model.notes import notes_frame
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
@@ -48,7 +47,7 @@ from hvdprof.model.tables.timeline_tables import (
     TENSOR_USES,
     TIMELINES,
 )
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from hvdprof.launch.diagnose.failure_evidence import (
     signal_number,
 )
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
-from hvdprof.launch.diagnose.rank_positions import first_stack, positions, rank_behind
-from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.rank_progress import PassProgress, first_stack, positions, rank_behind
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.failures.failure import NO_PROGRESS, UNEQUAL, Failure, FailureKind

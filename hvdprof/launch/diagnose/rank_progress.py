@@ -1,12 +1,21 @@
-"""The progress of each rank of a pass, read from the recorder files while they grow.
+"""The progress of each rank of a pass, read from its recorder file; and whether its process runs.
 
 Only the short lines are parsed; of the step lines, by far the most, just the last one of a rank.
+
+A launcher ends when the output of its ranks is closed, not when they exit: a daemon that a script
+leaves behind keeps it open forever. And a rank that a signal stops for half a minute makes its
+peers fail under Gloo, though it has done nothing wrong itself.
 """
 
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof.collect.auto.startup.hvdprof_import_hook import NOTICE
+from hvdprof.launch.diagnose.stall import StalledRank
+from hvdprof.launch.processes.marked_processes import is_stopped, state_letter
 from hvdprof.rundir.failures.log_prefixes import split_rank, without_colours
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.recorder_codec import from_bytes, is_step
@@ -14,6 +23,11 @@ from hvdprof.rundir.recording.recorder_format import HeaderLine
 
 _MOST_PRINTED = 262_144
 """Bytes of a file that are shown at once; the rest follows with the next look."""
+
+MAX_NAMED_RANKS = 8
+
+EXITED_GRACE_S = 10.0
+"""A launcher has that long to notice that all its ranks have exited."""
 
 
 @dataclass(slots=True)
@@ -134,3 +148,101 @@ def _read(state: RankState, text: bytes) -> None:
             state.timeline_problems.append(state.problems[-1])
     elif line["kind"] == "end":
         state.finished = True
+
+
+def positions(progress: PassProgress, blocked: Sequence[StalledRank]) -> str:
+    """How far each rank was, and where it is blocked, in one clause.
+
+    Args:
+        progress: The steps of the ranks.
+        blocked: Those whose step had not ended for long.
+    """
+    states = sorted(progress.ranks.values(), key=lambda state: state.rank)
+    if not states:
+        return "no rank had begun to record"
+    where = {stalled.rank: f", {stalled.activity()}" for stalled in blocked}
+    listed = [
+        f"rank {state.rank} {_position(state)}{where.get(state.rank, '')}"
+        for state in states[:MAX_NAMED_RANKS]
+    ]
+    num_more = len(states) - MAX_NAMED_RANKS
+    return "; ".join([*listed, f"{num_more} more ranks"] if num_more > 0 else listed)
+
+
+def _position(state: RankState) -> str:
+    if state.finished:
+        return "had finished"
+    if state.segment is None:
+        return "was between segments"
+    return f"had done {state.num_steps} steps"
+
+
+def first_stack(blocked: Sequence[StalledRank]) -> list[str]:
+    """The stack of the first rank that has one."""
+    return next((stalled.stack_lines() for stalled in blocked if stalled.stack), [])
+
+
+def rank_behind(progress: PassProgress) -> int | None:
+    """The rank that has done the fewest steps; None where all have done as many."""
+    running = [state for state in progress.ranks.values() if not state.finished]
+    counts = {state.num_steps for state in running}
+    if len(counts) < 2:
+        return None
+    return min(running, key=lambda state: state.num_steps).rank
+
+
+class RankProcesses:
+    """Looks at the processes of the ranks that run on this host.
+
+    Args:
+        size: Number of ranks.
+        clock: Seconds of a monotonic clock.
+    """
+
+    def __init__(self, size: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._size = size
+        self._clock = clock
+        self._host = socket.gethostname()
+        self._seen_running: set[int] = set()
+        self._exited_since_s: float | None = None
+        self._stopped_since_s: dict[int, float] = {}
+        self._longest_s: dict[int, float] = {}
+
+    @property
+    def have_exited(self) -> bool:
+        """Whether all ranks have run on this host, and have been gone for the grace time."""
+        since_s = self._exited_since_s
+        return since_s is not None and self._clock() - since_s >= EXITED_GRACE_S
+
+    @property
+    def stopped_s(self) -> Mapping[int, float]:
+        """For how long a signal stopped a rank at a stretch, while another one ran."""
+        return self._longest_s
+
+    def look(self, ranks: Mapping[int, RankState]) -> None:
+        """Look once; called several times per second."""
+        now_s = self._clock()
+        letters = {
+            rank: state_letter(state.header["pid"])
+            for rank, state in ranks.items()
+            if state.header is not None and self._runs_here(state.header)
+        }
+        self._seen_running |= {rank for rank, letter in letters.items() if letter}
+        have_run = len(self._seen_running) == self._size == len(letters)
+        if have_run and not any(letters.values()):
+            self._exited_since_s = now_s if self._exited_since_s is None else self._exited_since_s
+        else:
+            self._exited_since_s = None
+        stopped = {rank for rank, letter in letters.items() if is_stopped(letter)}
+        if len(stopped) == len(letters):
+            # As a whole launch is that waits for its turn.
+            stopped = set()
+        self._stopped_since_s = {
+            rank: self._stopped_since_s.get(rank, now_s) for rank in sorted(stopped)
+        }
+        for rank, since_s in self._stopped_since_s.items():
+            self._longest_s[rank] = max(self._longest_s.get(rank, 0.0), now_s - since_s)
+
+    def _runs_here(self, header: HeaderLine) -> bool:
+        # A script may have written the file: what the recorder writes is complete.
+        return "pid" in header and header.get("host", {}).get("hostname") == self._host

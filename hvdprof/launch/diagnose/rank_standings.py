@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hvdprof.launch.diagnose.rank_wait import RankWait, different_waits, script_place
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
-from hvdprof.launch.diagnose.unequal_batches import unequal_batches
-from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, LEFT, RUNS, WatchState
+from hvdprof.launch.diagnose.watch_state import (
+    ABSENT,
+    ENDED,
+    LEFT,
+    RUNS,
+    RankWait,
+    WatchState,
+    different_waits,
+    script_place,
+    unequal_batches,
+)
 from hvdprof.rundir.failures.stack_text import StackReader
 from hvdprof.rundir.layout import PassPaths
 

@@ -4,22 +4,20 @@ import datetime as dt
 from dataclasses import dataclass, field
 
 from hvdprof import units
-from hvdprof.launch.diagnose.rank_wait import (
-    MAX_NAMED_RANKS,
-    MAX_NAMED_TENSORS,
-    RankWait,
-    script_place,
-    waits_text,
-)
-from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
 from hvdprof.launch.diagnose.watch_state import (
     ABSENT,
     ENDED,
     GONE,
     LEFT,
+    MAX_NAMED_RANKS,
+    MAX_NAMED_TENSORS,
     RUNS,
     SILENT,
     STOPPED,
+    RankWait,
+    UnequalBatches,
+    script_place,
+    waits_text,
 )
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.failures.failure import UNEQUAL

@@ -5,9 +5,13 @@ what comes back, is the same.
 """
 
 import contextlib
+import itertools
 import os
 import pickle
 import sys
+import threading
+import time
+import traceback
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof.collect.auto.recorded_function import RankEnd, RecordedFunction
-from hvdprof.errors import StorageError, UsageError
+from hvdprof.errors import InterruptedRunError, StorageError, UsageError
 from hvdprof.launch.plan.environment import CHANGING_WHAT_IS_MEASURED
-from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome
+from hvdprof.launch.processes.interruption import interruptible_within_others, to_its_end
+from hvdprof.launch.processes.launch_process import (
+    POLL_INTERVAL_S,
+    Launch,
+    LaunchOutcome,
+    ProgressTimeout,
+    Watch,
+)
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.written_file import append_run_bytes, make_run_folders, open_run_file
 
@@ -135,3 +146,76 @@ def _write(path: Path, data: bytes) -> None:
             file.write(data)
     except OSError as error:
         raise StorageError(f"Could not write {path}: {error.strerror}.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """How a call to a session ended, and what its ranks returned; none where it failed."""
+
+    outcome: LaunchOutcome
+    ends: Sequence[RankEnd]
+
+
+def call_session(
+    call: Callable[[], Sequence[RankEnd]], launch: Launch, end: Callable[[], None]
+) -> SessionEnd:
+    """Call a session and wait, while the launch is watched by another thread.
+
+    Sessions put handlers of signals in place, so the call itself belongs on the main thread.
+
+    Args:
+        call: Starts the ranks, waits for them, and returns their results.
+        launch: Its watch is looked at; what is raised is appended to its errors.
+        end: Ends the ranks from another thread, so that the call raises.
+
+    Raises:
+        InterruptedRunError: Ctrl-C or SIGTERM; the ranks have been ended.
+    """
+    started = time.monotonic()
+    for output in (launch.paths.stdout, launch.paths.stderr):
+        open_run_file(output).close()
+    is_over, has_hung = threading.Event(), threading.Event()
+    watching = threading.Thread(
+        target=_watch, args=(launch.watch, is_over, has_hung, end), daemon=True
+    )
+    watching.start()
+    exit_code = 0
+    ends: tuple[RankEnd, ...] = ()
+    try:
+        with interruptible_within_others():
+            ends = tuple(call())
+    except InterruptedRunError:
+        to_its_end(end)
+        raise
+    # Any exception of a session ends the launch.
+    except Exception as error:
+        exit_code = 1
+        _note(error, launch)
+    finally:
+        is_over.set()
+        watching.join()
+    launch.watch.progress()
+    outcome = LaunchOutcome(exit_code, has_hung.is_set(), time.monotonic() - started)
+    return SessionEnd(outcome, ends)
+
+
+def _watch(
+    watch: Watch, is_over: threading.Event, has_hung: threading.Event, end: Callable[[], None]
+) -> None:
+    timeout = ProgressTimeout(replace(watch, progress=_progress_where_seen(watch)))
+    while not is_over.wait(POLL_INTERVAL_S):
+        if timeout.is_over():
+            has_hung.set()
+            end()
+            return
+
+
+def _progress_where_seen(watch: Watch) -> Callable[[], int]:
+    """Ranks whose files only come back at the end are never taken for hung."""
+    counts = itertools.count(start=-1, step=-1)
+    return lambda: watch.progress() or next(counts)
+
+
+def _note(error: Exception, launch: Launch) -> None:
+    with open_run_file(launch.paths.stderr) as errors:
+        errors.writelines(traceback.format_exception(error))

@@ -17,8 +17,7 @@ from typing import IO, Protocol, cast
 
 from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
-from hvdprof.launch.functions.function_job import FunctionJob
-from hvdprof.launch.functions.in_session import call_session
+from hvdprof.launch.functions.function_job import FunctionJob, call_session
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome

@@ -9,7 +9,7 @@ from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.hosts import Host
 from hvdprof.launch.plan.run_options import RunOptions
-from hvdprof.rundir.file_names import is_host_name
+from hvdprof.rundir.regular_file import is_host_name
 
 LOOPBACK = "lo"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hvdprof.collect.clock.clock_exchange import own_addresses
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.settings import Settings
-from hvdprof.rundir.file_names import is_host_name
+from hvdprof.rundir.regular_file import is_host_name
 
 Placement = Mapping[str, int]
 """Ranks of each host, by its name."""

@@ -16,11 +16,14 @@ from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
 from hvdprof.launch.processes.interruption import to_its_end
-from hvdprof.launch.processes.marked_processes import end_marked, marked_processes
+from hvdprof.launch.processes.marked_processes import (
+    end_marked,
+    marked_processes,
+    process_name,
+    with_descendants,
+)
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.launch.processes.own_folders import OwnFolders
-from hvdprof.launch.processes.process_state import process_name
-from hvdprof.launch.processes.process_tree import with_descendants
 from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.written_file import append_run_bytes

@@ -1,4 +1,4 @@
-"""The processes of a launch, found by a mark in their environment, and ended.
+"""The processes of a launch: found by a mark in their environment, their children, and their end.
 
 Launchers move their ranks into sessions and process groups of their own, so a group cannot be
 ended as a whole. Every process of a pass carries a mark in its environment instead, by which it is
@@ -13,16 +13,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hvdprof.launch.plan.environment import PASS_MARK
-from hvdprof.launch.processes.process_tree import with_descendants
 
 GRACE_S = 10.0
 STARTING_S = 1.0
 # proc_pid_stat(5) counts from the process id on, and two more.
 _STATE, _STARTED, _ENV_END = 0, 19, 48
+
+_ENDED, _STOPPED = "ZX", "Tt"
 
 
 def end_marked(
@@ -133,6 +134,76 @@ def _started(pid: int) -> str | None:
 
 def _fields(folder: Path) -> list[str]:
     return (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def with_descendants(process_ids: Iterable[int]) -> list[int]:
+    """The processes and all below them, parents first; those that have ended are left out.
+
+    Children of a process that has ended belong to another parent, and are not found.
+    """
+    found: dict[int, None] = {}
+    left = list(process_ids)
+    while left:
+        process_id = left.pop(0)
+        if process_id not in found:
+            children = _children(process_id)
+            if children is not None:
+                found[process_id] = None
+                left += children
+    return list(found)
+
+
+def memory_bytes(process_ids: Iterable[int]) -> int:
+    """The memory of processes, shared pages divided among those that share them."""
+    return sum(_memory_bytes(process_id) for process_id in process_ids)
+
+
+def _memory_bytes(process_id: int) -> int:
+    try:
+        lines = Path(f"/proc/{process_id}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        # It has just ended.
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
+
+
+def _children(process_id: int) -> list[int] | None:
+    """The children of all threads of a process; None where it has ended."""
+    try:
+        threads = list(Path(f"/proc/{process_id}/task").iterdir())
+    except OSError:
+        return None
+    children: list[int] = []
+    for thread in threads:
+        try:
+            children += map(int, (thread / "children").read_text().split())
+        except OSError:
+            # The thread has ended, or the kernel has no such file.
+            continue
+    return children
+
+
+def state_letter(pid: int) -> str:
+    """The letter of ``ps``, such as R, S or T; empty where the process has ended."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    letter = status.rpartition(")")[2].split()[0]
+    return "" if letter in _ENDED else letter
+
+
+def is_stopped(letter: str) -> bool:
+    """Whether that is the state of a process that a signal has stopped."""
+    return bool(letter) and letter in _STOPPED
+
+
+def process_name(pid: int) -> str:
+    """The name of a process, as ``ps`` shows it; empty where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 if __name__ == "__main__":

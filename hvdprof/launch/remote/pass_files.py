@@ -21,8 +21,8 @@ from typing import IO
 from hvdprof import units
 from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError
 from hvdprof.plain_text import printable
-from hvdprof.rundir.file_names import check_relative
 from hvdprof.rundir.layout import PassPaths, is_of_watcher
+from hvdprof.rundir.regular_file import check_relative
 from hvdprof.rundir.written_file import file_mode, make_run_folders, open_whole
 
 MAX_BYTES = 8_000_000_000

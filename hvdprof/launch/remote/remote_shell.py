@@ -16,7 +16,7 @@ from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.settings import Resolved
-from hvdprof.rundir.file_names import is_host_name
+from hvdprof.rundir.regular_file import is_host_name
 
 CONNECT_TIMEOUT_S = 10
 

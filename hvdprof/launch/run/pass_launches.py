@@ -21,7 +21,7 @@ from hvdprof.launch.run.sweep_state import SweepState
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
-from hvdprof.launch.turns.standing_apart import resident_warn_s
+from hvdprof.launch.turns.turn_socket import resident_warn_s
 from hvdprof.machine.install.build_tools import available_memory_bytes
 from hvdprof.machine.load import CpuUse
 from hvdprof.rundir.layout import PassPaths

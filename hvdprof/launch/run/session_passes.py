@@ -6,7 +6,7 @@ from dataclasses import replace
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.stall_watch import StallWatch
-from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
+from hvdprof.launch.diagnose.watch_state import UnequalBatches
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.rundir.failures.failure import Failure

@@ -4,16 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hvdprof.launch.diagnose.elastic_failure import explain_last, worker_ends
 from hvdprof.launch.diagnose.explain import explain
-from hvdprof.launch.diagnose.failure_evidence import LastSeen
-from hvdprof.launch.diagnose.failure_place import MemoryWatch, with_place
+from hvdprof.launch.diagnose.failure_evidence import (
+    LastSeen,
+    MemoryWatch,
+    explain_last,
+    fail_without_timeline,
+    with_place,
+    worker_ends,
+)
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors, printed_tail
-from hvdprof.launch.diagnose.rank_processes import EXITED_GRACE_S, RankProcesses
-from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.rank_progress import EXITED_GRACE_S, PassProgress, RankProcesses
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.diagnose.stall_watch import StallWatch
-from hvdprof.launch.diagnose.timeline_check import fail_without_timeline
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import least_partial_steps
 from hvdprof.launch.processes.launch_process import LaunchOutcome

@@ -14,10 +14,8 @@ from hvdprof.launch.processes.launch_process import (
     LaunchProcesses,
     ProgressTimeout,
 )
-from hvdprof.launch.processes.process_tree import memory_bytes
-from hvdprof.launch.turns.standing_apart import ApartWatch
-from hvdprof.launch.turns.turn_schedule import SegmentTurns
-from hvdprof.launch.turns.turn_socket import TurnSocket, TurnStanding
+from hvdprof.launch.processes.marked_processes import memory_bytes
+from hvdprof.launch.turns.turn_socket import ApartWatch, SegmentTurns, TurnSocket, TurnStanding
 from hvdprof.machine.load import CpuUse, CpuUseResult, own_cpu_seconds, processes_cpu_seconds
 from hvdprof.rundir.launch_format import TurnLine
 from hvdprof.rundir.plan import Segment

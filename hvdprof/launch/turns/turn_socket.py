@@ -1,21 +1,46 @@
-"""The launching side of the gates of a resident launch: where its ranks stand, and their turns."""
+"""The launching side of a resident launch's gates: where its ranks stand, their turns, how long."""
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import signal
 import socket
 import struct
+import time
 import uuid
 from dataclasses import dataclass
 from typing import cast
 
-from hvdprof.collect.turn_gate import StandLine
-from hvdprof.launch.processes.process_tree import with_descendants
+from hvdprof.collect.turn_gate import SETTLING_STEPS, StandLine
+from hvdprof.launch.processes.marked_processes import with_descendants
+from hvdprof.rundir.plan import Segment
 
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a peer, as ``SO_PEERCRED`` gives them."""
+
+APART_S = 30.0
+"""Ranks that wait for others at a boundary for longer do not stop at the same step.
+
+Half the time after which a stall is reported where that is shorter: the ranks that do not stop wait
+in a collective for those at the boundary, which is no stall of the script.
+"""
+
+LEAST_APART_S = 2.0
+"""Ranks that stop at the same step arrive within this time, however early stalls are reported."""
+
+MIN_STEPS_PER_TURN = 3
+"""Fewer would leave most of a turn to the steps at its begin that no result uses."""
+
+TURNS_OF_A_SEGMENT = 4
+"""A number of steps is divided into as many turns, where these are not too long: A B B A."""
+
+WITHOUT_END = 10**9
+"""Steps that no training makes."""
+
+MIN_TURNS = 2
+MIN_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +193,102 @@ class _Rank:
         *lines, self._carried = (self._carried + received).split(b"\n")
         for line in lines:
             self.line = cast(StandLine, json.loads(line))
+
+
+def resident_warn_s(warn_s: float) -> float:
+    """Seconds after which a stall of a launch that takes turns is reported, 0 for never.
+
+    At least the time in which ranks turn out not to stop together: some then wait for others.
+
+    Args:
+        warn_s: Seconds that the user asked for, 0 for never.
+    """
+    return max(warn_s, 2 * LEAST_APART_S) if warn_s else 0.0
+
+
+class ApartWatch:
+    """Watches for how long a part of the ranks has waited for the others at a boundary.
+
+    Args:
+        warn_s: Seconds after which a stall is reported, 0 for never.
+    """
+
+    def __init__(self, warn_s: float) -> None:
+        self._longest_s = min(APART_S, resident_warn_s(warn_s) / 2 or APART_S)
+        self._since_s: float | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether ranks wait for others now."""
+        return self._since_s is not None
+
+    def end(self) -> None:
+        """All ranks stand together."""
+        self._since_s = None
+
+    def is_over(self, num_waiting: int) -> bool:
+        """Look once more; whether they have waited for too long."""
+        if not num_waiting:
+            self._since_s = None
+        elif self._since_s is None:
+            self._since_s = time.monotonic()
+        return self._since_s is not None and time.monotonic() - self._since_s > self._longest_s
+
+
+@dataclass(slots=True)
+class SegmentTurns:
+    """The turns that a segment of a launch has had.
+
+    ``turn_s`` is the length that a turn aims at.
+    """
+
+    segment: Segment
+    turn_s: float
+    num_turns: int = 0
+    num_steps: int = 0
+    measured_s: float = 0.0
+    _latest_s: float = 0.0
+
+    def next_steps(self, step_s: float) -> int:
+        """The measured steps of the next turn; 0 where the segment needs no further turn.
+
+        Args:
+            step_s: The length of its latest steps, NaN where unknown.
+        """
+        if self._is_enough():
+            return 0
+        wanted = round(self.turn_s / step_s) if step_s > 0 else MIN_STEPS_PER_TURN
+        wanted = max(wanted, MIN_STEPS_PER_TURN)
+        limit = self.segment.num_steps
+        if limit is None:
+            return wanted
+        several = max(math.ceil(limit / TURNS_OF_A_SEGMENT), MIN_STEPS_PER_TURN)
+        return min(wanted, several, limit - self.num_steps)
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether only the training itself ends the segment."""
+        return self.segment.num_steps is None and self.segment.max_seconds is None
+
+    def steps_to_end(self) -> int:
+        """The steps that are left where no further turns are to come."""
+        limit = self.segment.num_steps
+        if limit is None:
+            return WITHOUT_END
+        return max(limit - self.num_steps - SETTLING_STEPS, 1)
+
+    def add(self, num_steps: int, seconds: float) -> None:
+        """A turn is over."""
+        self.num_turns += 1
+        self.num_steps += num_steps
+        self.measured_s += seconds
+        self._latest_s = seconds
+
+    def _is_enough(self) -> bool:
+        limit, seconds = self.segment.num_steps, self.segment.max_seconds
+        if limit is not None and self.num_steps >= limit:
+            return True
+        if seconds is None or self.num_turns < MIN_TURNS or self.num_steps < MIN_STEPS:
+            return False
+        # Half a turn too long is as near as half a turn too short.
+        return self.measured_s + self._latest_s / 2 >= seconds

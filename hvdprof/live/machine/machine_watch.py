@@ -15,8 +15,8 @@ from hvdprof.live.machine.sample_feed import Sampled, SampleFeed
 from hvdprof.live.rank_feed import RankFeed
 from hvdprof.live.snapshot import Event
 from hvdprof.plain_text import printable
-from hvdprof.rundir.recording.event_format import EventKind, EventState
 from hvdprof.rundir.recording.sample_format import AVAILABLE, HOST, RSS
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 _MOST = 128
 """Windows of samples, of its process and its GPU, and of the job that are held of a rank."""

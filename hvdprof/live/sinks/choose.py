@@ -108,7 +108,7 @@ def _check_known(names: Sequence[str], known: Sequence[str]) -> None:
 
 def _made(options: SinkOptions) -> Iterator[Sink]:
     if options.prom is not None:
-        from hvdprof.live.sinks.prom_file import PromFile
+        from hvdprof.live.sinks.metrics_server import PromFile
 
         yield PromFile(options.prom)
     if options.metrics_port is not None:

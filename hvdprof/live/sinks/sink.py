@@ -1,7 +1,4 @@
-"""What a destination of live figures and events offers to the watcher.
-
-Tested in ``tests/live/sinks/test_fail_open.py``.
-"""
+"""What a destination of live figures and events offers to the watcher."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from pathlib import Path
 from hvdprof.live.flat_figures import STEP, flat_figures
 from hvdprof.live.sinks.sink import Sink, Summary
 from hvdprof.live.snapshot import Event, Snapshot
-from hvdprof.rundir.recording.event_format import EventState
+from hvdprof.rundir.recording.stall_format import EventState
 
 _START_S = 30
 

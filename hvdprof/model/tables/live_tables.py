@@ -1,7 +1,7 @@
 """What `hvdprof watch` saw while the job ran, and what the whole recording says of it."""
 
 from hvdprof.model.schema import Column, Table
-from hvdprof.rundir.recording.event_format import EventKind
+from hvdprof.rundir.recording.stall_format import EventKind
 
 _COLUMNS = (
     Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),

@@ -15,8 +15,7 @@ from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.answer import Answer
 from hvdprof.report.answers.scaling import with_ends
 from hvdprof.report.json_values import JsonObject, json_rows, json_value
-from hvdprof.report.sections.file_page import file_sections, page_json
-from hvdprof.report.sections.nccl_tests import nccl_test_sections
+from hvdprof.report.sections.file_page import file_sections, nccl_test_sections, page_json
 from hvdprof.report.sections.section import Head, Page, Section
 
 FILES_SCHEMA_VERSION = 2

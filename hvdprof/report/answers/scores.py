@@ -1,4 +1,4 @@
-"""Forecasts held against later measurements: sections, JSON and CSV."""
+"""A forecast, and forecasts held against later measurements: sections, JSON and CSV."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,12 +10,33 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.results.forecast import Forecast
 from hvdprof.report.answer import Answer, rows_csv
+from hvdprof.report.forecast.forecast_page import (
+    forecast_object,
+    render_forecast_csv,
+    terminal_sections,
+)
 from hvdprof.report.forecast.forecast_texts import network_name
 from hvdprof.report.json_values import JsonObject, json_rows
 from hvdprof.report.sections.section import Head, Page, Section
 
 SCORE_SCHEMA_VERSION = 1
+
+
+def forecast_answer(forecast: Forecast, *, run: str = "RUN", price: float | None = None) -> Answer:
+    """A finished forecast.
+
+    Args:
+        forecast: The forecast.
+        run: The run directory in commands.
+        price: Price of one rank for an hour, which adds what samples cost; in any currency.
+    """
+    return Answer(
+        lambda: Page(terminal_sections(forecast, run, price)),
+        partial(forecast_object, forecast, run=run, price=price),
+        {"csv": partial(render_forecast_csv, forecast, price=price)},
+    )
 
 
 def score_answer(scores: pd.DataFrame, errors: pd.DataFrame, notes: Sequence[str]) -> Answer:

@@ -1,7 +1,4 @@
-"""The lanes of a rank in a Chrome trace: its steps, phases, gradients and marks.
-
-Tested in ``tests/report/chrome/test_chrome_trace.py``.
-"""
+"""The lanes of a rank in a Chrome trace: its steps, phases, gradients and marks."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,4 @@
-"""Which part of a run a Chrome trace shows: passes lie at different times, so it is one of them.
-
-Tested in ``tests/report/chrome/test_chrome_trace.py``.
-"""
+"""Which part of a run a Chrome trace shows: passes lie at different times, so it is one of them."""
 
 import shlex
 from collections.abc import Sequence

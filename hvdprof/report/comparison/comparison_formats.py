@@ -1,38 +1,52 @@
-"""The formats of a comparison: pages, JSON, CSV, and for CI cases of JUnit, notes of GitHub.
+"""The formats of a comparison and of a series of runs: pages, JSON, CSV; for CI JUnit, GitHub."""
 
-Tested in ``tests/report/comparison/test_comparison_formats.py``.
-"""
-
+import csv
 import io
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import IO
 
+from hvdprof import units
 from hvdprof.model.arrays import FrameRow, is_missing
-from hvdprof.model.cell_key import cell_label
+from hvdprof.model.cell_key import CELL_KEY, NO_ADASUM, NO_COMPRESSION, cell_label
 from hvdprof.model.results.comparison import (
     METRICS,
     Comparison,
     ComparisonOutcome,
     GateResult,
+    History,
+    change_at,
     change_text,
     size_text,
 )
 from hvdprof.report.answer import Answer
-from hvdprof.report.ci.github import Annotation, AnnotationKind, write_github
-from hvdprof.report.ci.junit import CaseOutcome, JunitCase, write_junit
-from hvdprof.report.comparison.comparison_csv import write_values
+from hvdprof.report.ci_formats import (
+    Annotation,
+    AnnotationKind,
+    CaseOutcome,
+    JunitCase,
+    write_github,
+    write_junit,
+)
 from hvdprof.report.comparison.comparison_page import comparison_page, gate_text
 from hvdprof.report.document.section_markdown import write_markdown
 from hvdprof.report.format_names import ComparisonFormat
 from hvdprof.report.json_values import JsonObject, json_rows, json_value
+from hvdprof.report.sections.section import Head, Page, Section, Tone
 
 COMPARISON_SCHEMA_VERSION = 1
 _TITLE = "hvdprof compare"
 _METRIC_OF = {metric.name: metric for metric in METRICS}
 _OPEN = (ComparisonOutcome.INCONCLUSIVE, ComparisonOutcome.NOT_COMPARABLE)
 _GOOD = (ComparisonOutcome.IMPROVED, ComparisonOutcome.EQUAL)
+
+_OFF = (*NO_COMPRESSION, *NO_ADASUM)
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
+
+HISTORY_SCHEMA_VERSION = 1
 
 
 def comparison_answer(comparison: Comparison) -> Answer:
@@ -160,3 +174,99 @@ def _annotations(comparison: Comparison) -> Iterator[Annotation]:
             metric = _METRIC_OF[str(row["metric"])]
             text = f"{metric.title} {change_text(row, metric)}"
             yield Annotation(AnnotationKind.ERROR, cell_label(row), text)
+
+
+def write_values(
+    values: Sequence[tuple[tuple[str, ...], FrameRow, str, str]], stream: IO[str]
+) -> None:
+    """Write ``time`` (UTC), ``commit``, ``run`` and a column for each metric of each cell.
+
+    Values are in the units of their tables, empty where unknown.
+
+    Args:
+        values: What orders the lines, with time, commit and name of the run; a row with a cell and
+            its metric; the unit of the metric; and the column of the row that holds it.
+        stream: Where to.
+    """
+    columns = list(dict.fromkeys(_column(row, unit) for _, row, unit, _ in values))
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for run, row, unit, name in values:
+        value = float(row[name])
+        lines.setdefault(run, {})[_column(row, unit)] = "" if math.isnan(value) else repr(value)
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["time", "commit", "run", *columns])
+    for run in sorted(lines):
+        writer.writerow([*run[1:], *(lines[run].get(column, "") for column in columns)])
+
+
+def _column(row: FrameRow, unit: str) -> str:
+    """Name of the column of a metric of a cell: ``resnet18_np2_horovod_step_time_ns``."""
+    parts = [str(row[name]) for name in CELL_KEY if row[name] not in _OFF]
+    suffix = {"ns": "_ns", "samples/s": "_per_s"}.get(unit, "")
+    text = "_".join([parts[0], f"np{parts[1]}", *parts[2:], str(row["metric"])])
+    return _NOT_IN_NAMES.sub("_", text) + suffix
+
+
+def history_answer(found: History) -> Answer:
+    """The verdict, a section for every cell, and what was left out."""
+    rows = [row | {"metric": found.metric.name} for row in found.rows.to_dict("records")]
+    run = ("time", "time", "commit", "run")
+    values = [
+        (tuple(str(row[name]) for name in run), row, found.metric.unit, "value") for row in rows
+    ]
+    return Answer(
+        partial(_page, found),
+        partial(_history_object, found),
+        {"csv": partial(write_values, values)},
+    )
+
+
+def _page(found: History) -> Page:
+    labels = [cell_label(row) for row in found.rows.to_dict("records")]
+    cells = (
+        _section(label, found, [other == label for other in labels])
+        for label in dict.fromkeys(labels)
+    )
+    return Page((Section(verdict=found.sentence), *cells), notes=found.notes)
+
+
+def _history_object(found: History) -> JsonObject:
+    """Verdict, metric, rows of HISTORY, notes."""
+    return {
+        "schema_version": HISTORY_SCHEMA_VERSION,
+        "sentence": found.sentence,
+        "metric": found.metric.name,
+        "unit": found.metric.unit,
+        "history": json_rows(found.rows),
+        "notes": list(found.notes),
+    }
+
+
+def _section(label: str, found: History, chosen: list[bool]) -> Section:
+    metric = found.metric
+    rows = found.rows[chosen].to_dict("records")
+    return Section(
+        label,
+        heads=(
+            *(Head(name, is_text=True) for name in ("time", "run", "commit")),
+            Head(f"{metric.title} (95 % CI)"),
+            Head("change", is_outcome=True),
+        ),
+        rows=tuple(
+            (
+                str(row["time"])[:16].replace("T", " "),
+                str(row["run"]),
+                str(row["commit"])[:9],
+                units.interval_of_unit(row["value"], row["low"], row["high"], metric.unit),
+                change_at(row, metric),
+            )
+            for row in rows
+        ),
+        tones=tuple(_tone(row, metric.worse) for row in rows),
+    )
+
+
+def _tone(row: FrameRow, worse: int) -> Tone:
+    if not row["is_change"]:
+        return "caution" if row["is_suspected"] else ""
+    return "bad" if worse * float(row["change"]) > 0 else "good"

@@ -1,7 +1,4 @@
-"""A comparison as sections, for every format that readers see.
-
-Tested in ``tests/report/comparison/test_comparison_formats.py``.
-"""
+"""A comparison as sections, for every format that readers see."""
 
 from collections.abc import Iterator
 

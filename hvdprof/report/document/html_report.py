@@ -1,12 +1,14 @@
-"""The finished analysis as one HTML file that needs nothing else: no network, no server."""
+"""The finished analysis, or any page of sections, as one HTML file that needs nothing else."""
 
 import json
+from collections.abc import Callable
 from typing import IO, Any, ClassVar
 
 from hvdprof.errors import MissingExtraError
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
-from hvdprof.report.screen.attached_pages import has_comparison
+from hvdprof.report.screen.file_tiles import has_comparison
+from hvdprof.report.sections.section import Page
 
 _HEIGHT = 450
 """Pixels of a figure that does not name its height: plotly's own."""
@@ -98,3 +100,23 @@ def html_page(analysis: RunAnalysis) -> str:
 def _saved_as(analysis: RunAnalysis, name: str) -> dict[str, object]:
     """The name of the file of a saved figure: it holds the run, which the figure does not."""
     return {"toImageButtonOptions": {"filename": f"{analysis.run.manifest.name}-{name}"}}
+
+
+def render_page_html(page: Callable[[], Page], name: str, stream: IO[str]) -> None:
+    """Write sections, findings and notes; the first verdict is the heading.
+
+    Args:
+        page: Makes the page.
+        name: What it is about.
+        stream: Where to.
+
+    Raises:
+        MissingExtraError: jinja2 is not installed.
+    """
+    try:
+        from hvdprof.report.document.templated import fill_page
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("hvdprof"):
+            raise
+        raise MissingExtraError("The report", extra="report") from error
+    stream.write(fill_page(page(), name))

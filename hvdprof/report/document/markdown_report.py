@@ -1,7 +1,4 @@
-"""The finished analysis as Markdown, to be pasted into an issue or a pull request.
-
-Tested in ``tests/report/document/test_html_report.py``.
-"""
+"""The finished analysis as Markdown, to be pasted into an issue or a pull request."""
 
 from typing import IO, ClassVar
 

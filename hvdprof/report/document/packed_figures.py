@@ -1,7 +1,4 @@
-"""plotly and figures as one compressed text, which the browser unpacks after the page is shown.
-
-Tested in ``tests/report/document/test_html_report.py``.
-"""
+"""plotly and figures as one compressed text, which the browser unpacks after the page is shown."""
 
 import base64
 import gzip

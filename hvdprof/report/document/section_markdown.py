@@ -1,7 +1,4 @@
-"""Any section, and any page of sections, as Markdown.
-
-Tested in ``tests/report/sections/test_run_sections.py``.
-"""
+"""Any section, and any page of sections, as Markdown."""
 
 from collections.abc import Iterable, Iterator
 from typing import IO

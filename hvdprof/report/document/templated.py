@@ -1,7 +1,4 @@
-"""What the reports that are made of a template share: their words, and how text gets into them.
-
-Tested in ``tests/report/document/test_html_report.py``.
-"""
+"""What the reports that are made of a template share: their words, and how text gets into them."""
 
 import re
 import shlex
@@ -16,7 +13,7 @@ from hvdprof.report.document.section_markdown import findings_markdown, markdown
 from hvdprof.report.finding_texts import findings_texts
 from hvdprof.report.forecast.forecast_page import forecast_sections
 from hvdprof.report.markdown_text import code_pieces, escaped, with_code
-from hvdprof.report.screen.attached_pages import is_of_files_alone
+from hvdprof.report.screen.file_tiles import is_of_files_alone
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import tiles, verdict_cell

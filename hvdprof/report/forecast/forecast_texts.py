@@ -1,7 +1,4 @@
-"""The sentences of a forecast: verdict, caveat, what to measure next, what limits and widens it.
-
-Tested in ``tests/report/forecast/test_forecast_page.py``.
-"""
+"""The sentences of a forecast: verdict, caveat, what to measure next, what limits and widens it."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,6 @@
 
 ``python draw_image.py png 900 2`` is given format, width in CSS pixels and scale. It imports
 nothing of hvdprof. It ends with ``NO_BROWSER`` where Chromium is missing or does not start.
-
-Tested in ``tests/report/images/test_figure_file.py``.
 """
 
 import json

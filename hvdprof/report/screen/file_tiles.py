@@ -1,13 +1,15 @@
-"""The first numbers of a standalone file: what is wrong, shares of the time, bandwidth, trust."""
+"""Files of other tools on a first screen: their first numbers, and those attached to a run."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hvdprof import units
 from hvdprof.model.file_page import Fact, FilePage
+from hvdprof.model.run import RunAnalysis
 from hvdprof.model.sources import SOURCES, Role, ShownFact
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.report.finding_texts import first_clause
 from hvdprof.report.screen.tiles import BAD, CAUSE_TITLE, CAUTION, GOOD, TRUST_WORDS, Tile
-from hvdprof.report.sentence_ends import first_clause
 
 MOST_TILES = 5
 
@@ -146,3 +148,29 @@ def _trust(page: FilePage, facts: Facts) -> tuple[str, str]:
             if _is_below(shown, facts) if shown.below else fact.fact.value not in (0, ""):
                 return CAUTION, _filled(shown.title, facts)
     return GOOD, "no caveat for this file"
+
+
+def attached_pages(analysis: RunAnalysis) -> list[FilePage]:
+    """The pages, without a verdict and its caveat where those of the run hold them."""
+    said = analysis.verdict.sentence
+    return [
+        replace(page, verdict="", caveat="") if page.verdict and page.verdict in said else page
+        for page in analysis.pages
+    ]
+
+
+def is_of_files_alone(analysis: RunAnalysis) -> bool:
+    """Whether there are attached files and no throughput, so that its tiles would be empty."""
+    return analysis.scaling.empty and bool(analysis.pages)
+
+
+def has_comparison(analysis: RunAnalysis) -> bool:
+    """Whether a cell has a baseline or a waterfall; traces of another tool have neither.
+
+    A run without any cell counts, too: its figures say that nothing was measured.
+    """
+    if is_of_files_alone(analysis):
+        return False
+    known = analysis.scaling["efficiency"].notna()
+    is_empty = analysis.scaling.empty
+    return is_empty or bool(known.any()) or not analysis.table(WATERFALL.name).empty

@@ -1,7 +1,4 @@
-"""A line of the source of a script, where it lies as it lay when the run began.
-
-Tested in ``tests/dashboards/test_line_card.py``.
-"""
+"""A line of the source of a script, where it lies as it lay when the run began."""
 
 from datetime import datetime
 from itertools import islice

@@ -12,7 +12,7 @@ from hvdprof.model.job_losses import JobLosses, job_losses
 from hvdprof.model.limits import WIDE_SHARE
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
-from hvdprof.report.sentence_ends import first_clause
+from hvdprof.report.finding_texts import first_clause
 from hvdprof.rundir.attached import attached_files
 
 GOOD, CAUTION, BAD = "good", "caution", "bad"

@@ -14,18 +14,15 @@ from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.session_tables import SESSIONS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
-from hvdprof.report.screen.attached_pages import attached_pages
+from hvdprof.report.screen.file_tiles import attached_pages
 from hvdprof.report.sections.caused_wait import caused_wait_sections
 from hvdprof.report.sections.code_lines import line_sections
-from hvdprof.report.sections.collectives import collective_sections
 from hvdprof.report.sections.engines import engine_sections
-from hvdprof.report.sections.file_page import file_sections
-from hvdprof.report.sections.live_events import live_sections
+from hvdprof.report.sections.file_page import file_sections, nccl_test_sections
+from hvdprof.report.sections.live_events import live_sections, session_sections
 from hvdprof.report.sections.machine import machine_sections
-from hvdprof.report.sections.nccl_tests import nccl_test_sections
-from hvdprof.report.sections.network import network_sections
+from hvdprof.report.sections.network import collective_sections, network_sections
 from hvdprof.report.sections.section import Section
-from hvdprof.report.sections.sessions import session_sections
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""What a page of any result is made of, before a format draws it.
-
-Tested in ``tests/report/sections/test_run_sections.py``.
-"""
+"""What a page of any result is made of, before a format draws it."""
 
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,4 @@
-"""The result of a SQL query as text, CSV or JSON, and the list of tables one can ask.
-
-Tested in ``tests/cli/test_sql.py``.
-"""
+"""The result of a SQL query as text, CSV or JSON, and the list of tables one can ask."""
 
 import csv
 import datetime as dt

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.table_catalogue import TABLES
-from hvdprof.report.tables.table_format import TableFormat
+from hvdprof.report.format_names import TableFormat
 from hvdprof.rundir.written_file import OVERWRITE_HINT, open_whole
 
 TableRows = pd.DataFrame | CachedRows

@@ -23,8 +23,7 @@ from hvdprof.model.cell_key import (
 from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.model.run import FailedSegment, RunAnalysis, Verdict
-from hvdprof.report.stop_text import stop_text
-from hvdprof.report.terminal.run_facts import trace_overhead_text
+from hvdprof.report.terminal.run_facts import stop_text, trace_overhead_text
 from hvdprof.rundir.attached import attached_files, has_phase_logs
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE

@@ -1,20 +1,18 @@
-"""Any section, and any page of sections, in a terminal.
-
-Tested in ``tests/report/sections/test_run_sections.py``.
-"""
+"""Any section, any page of sections, and findings, in a terminal."""
 
 import sys
 from collections.abc import Sequence
 
+import pandas as pd
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from hvdprof.report.finding_texts import FindingTexts, findings_texts
 from hvdprof.report.sections.section import Page, Section, sections_of_notes
-from hvdprof.report.terminal.findings_section import print_findings
-from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
+from hvdprof.report.terminal.whole_table import print_hanging, print_verdict
 
 _INDENT = "  "
 _BETWEEN = 2
@@ -22,6 +20,8 @@ _BETWEEN = 2
 
 _LEAST_WORDS = 16
 _STYLES = {"": "", "dim": "dim", "good": "bold green", "caution": "yellow", "bad": "bold red"}
+
+_SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 
 def print_page(console: Console, page: Page) -> None:
@@ -131,3 +131,24 @@ def _table(section: Section, rows: Sequence[Sequence[str]]) -> Table:
         # Padding, so that what is folded stays indented.
         frame.add_row(Padding(cells[0], (0, 0, 0, len(_INDENT))), *cells[1:])
     return frame
+
+
+def print_findings(console: Console, findings: pd.DataFrame) -> None:
+    """Print rows of ``FINDINGS`` in their order below a heading; nothing where there are none."""
+    if findings.empty:
+        return
+    console.print(Text("\nFindings", style="bold"))
+    for finding in findings_texts(findings):
+        _print_finding(console, finding)
+
+
+def _print_finding(console: Console, finding: FindingTexts) -> None:
+    style = _SEVERITY_STYLES[finding.severity]
+    print_hanging(console, "  ", f"{finding.weight}: {finding.title}", style=style)
+    print_hanging(console, "    ", finding.evidence)
+    if finding.figures:
+        print_hanging(console, "    ", finding.figures)
+    if finding.quote:
+        print_hanging(console, "    | ", finding.quote, style="dim")
+    if finding.action:
+        print_hanging(console, "    > ", finding.action, style="cyan")

@@ -13,12 +13,16 @@ from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import rank_phases
 from hvdprof.report.screen.tiles import CAUSE_TITLE, Bar, Tile, tiles, verdict_cell
 from hvdprof.report.sections.run_sections import attached_sections, sections_of
-from hvdprof.report.terminal.findings_section import print_findings
-from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 from hvdprof.report.terminal.report_page import CellRow, ModelTable, Page, shape_page
-from hvdprof.report.terminal.section_text import print_section
+from hvdprof.report.terminal.section_text import print_findings, print_section
 from hvdprof.report.terminal.waterfall_section import print_waterfall, shape_waterfall
-from hvdprof.report.terminal.whole_table import frame_of, natural_width, print_whole
+from hvdprof.report.terminal.whole_table import (
+    frame_of,
+    natural_width,
+    print_hanging,
+    print_verdict,
+    print_whole,
+)
 
 
 class TerminalReporter:

@@ -1,18 +1,19 @@
-"""Tables in a terminal that are never cut: a number that is cut is a wrong number.
+"""Tables and texts in a terminal that are never cut: a number that is cut is a wrong number."""
 
-Tested in ``tests/report/comparison/test_comparison_formats.py``.
-"""
-
+import textwrap
 from collections.abc import Sequence
 from typing import Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.finding_texts import each_sentence
 
 _UNBOUNDED = 10_000
+
+_NARROWEST = 40
 
 
 def frame_of(*columns: tuple[str, Literal["left", "right"]]) -> Table:
@@ -51,3 +52,34 @@ def print_blocks(console: Console, names: Sequence[str], rows: Sequence[Sequence
             console.print()
         for name, text in zip(names, row, strict=True):
             print_hanging(console, f"  {name.ljust(width)}  ", text)
+
+
+def print_verdict(console: Console, lead: str, sentence: str, caveat: str) -> None:
+    """Print the sentences of a verdict in bold, one per line, and its caveat below them."""
+    for line in each_sentence(sentence):
+        print_hanging(console, lead, line, style="bold")
+    if caveat:
+        print_hanging(console, f"{lead}Caveat: ", caveat, style="yellow")
+
+
+def print_hanging(console: Console, lead: str, text: str, *, style: str = "") -> None:
+    """Print a text wrapped at the width of the console, its further lines indented as its first.
+
+    A line break becomes a blank: one in the text of a log would break the layout. Words that are
+    wider than the console stay whole, so that paths and commands survive being copied.
+
+    Args:
+        console: Where to print.
+        lead: What stands before the first line; as many blanks stand before the others.
+        text: What to print.
+        style: A style of rich.
+    """
+    lines = textwrap.wrap(
+        " ".join(text.splitlines()),
+        max(console.width, _NARROWEST),
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    console.print(Text("\n".join(lines) or lead, style=style), soft_wrap=True)

@@ -1,18 +1,28 @@
 """Injected faults: kind, rank, time; and their form as text.
 
 ``sleep:phase=backward,rank=1,amount=20ms`` is one fault; several are separated by semicolons.
-Faults of clocks have a form of their own (``rundir.recording.clock_faults``).
+Faults of clocks have a form of their own (``ClockFault``).
 """
 
 import math
 import random
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hvdprof.errors import UsageError
-from hvdprof.rundir.recording import clock_faults
-from hvdprof.rundir.recording.clock_faults import ClockFault
+
+CLOCK_KIND = "clock"
+CLOCK_KEYS = ("rank", "offset", "drift")
+MAX_OFFSET_S = 3600.0
+MAX_DRIFT_PPM = 10_000.0
+
+Clock = Callable[[], int]
+
+_OFFSET = re.compile(r"(-?\d+(?:\.\d+)?)(us|ms|s)")
+_DRIFT = re.compile(r"(-?\d+(?:\.\d+)?)ppm")
+_NS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 
 FAULTS = "HVDPROF_FAULTS"
 
@@ -25,6 +35,51 @@ MOST = 999_999_999
 _KEYS = ("phase", "rank", "amount", "every", "rotating", "probability", "seed", "first", "last")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|%)")
 _HINT = "As in sleep:phase=backward,rank=1,amount=20ms; see docs/howto/inject.md for all keys."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockFault:
+    """A clock that is ``offset_ns`` ahead and gains ``drift_ppm`` microseconds per second.
+
+    ``ranks`` is empty for all. Only the recorder's readings are skewed, not the host's clock.
+    """
+
+    text: str
+    offset_ns: float
+    drift_ppm: float
+    ranks: tuple[int, ...] = ()
+
+
+def offset_of(value: str) -> float | None:
+    """Nanoseconds of ``5ms``, ``-200us``, ``1.5s``; None where it is no such length."""
+    match = _OFFSET.fullmatch(value)
+    if match is None:
+        return None
+    offset_ns = float(match[1]) * _NS[match[2]]
+    return offset_ns if abs(offset_ns) <= MAX_OFFSET_S * 1e9 else None
+
+
+def drift_of(value: str) -> float | None:
+    """The number of ``20ppm``; None where it is none."""
+    match = _DRIFT.fullmatch(value)
+    if match is None:
+        return None
+    return float(match[1]) if abs(float(match[1])) <= MAX_DRIFT_PPM else None
+
+
+def clock_of(faults: Sequence[ClockFault], rank: int) -> Clock:
+    """The monotonic clock of a rank, ns, with the faults that name it."""
+    own = [fault for fault in faults if not fault.ranks or rank in fault.ranks]
+    if not own:
+        return time.monotonic_ns
+    offset = sum(fault.offset_ns for fault in own)
+    rate = 1 + sum(fault.drift_ppm for fault in own) * 1e-6
+    begin = time.monotonic_ns()
+
+    def skewed() -> int:
+        return begin + round(offset + (time.monotonic_ns() - begin) * rate)
+
+    return skewed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +146,10 @@ def parse_fault(text: str) -> Fault | ClockFault:
         UsageError: It cannot be understood.
     """
     kind, _, rest = text.partition(":")
-    if kind == clock_faults.KIND:
-        return _clock_fault(text, _values(text, rest, clock_faults.KEYS))
+    if kind == CLOCK_KIND:
+        return _clock_fault(text, _values(text, rest, CLOCK_KEYS))
     if kind not in KINDS:
-        known = ", ".join((*KINDS, clock_faults.KIND))
+        known = ", ".join((*KINDS, CLOCK_KIND))
         raise _wrong(text, f"{kind!r} is no kind of fault; known are {known}")
     values = _values(text, rest, _KEYS)
     amount, is_share = _amount(text, values.get("amount", ""))
@@ -115,8 +170,8 @@ def parse_fault(text: str) -> Fault | ClockFault:
 
 
 def _clock_fault(text: str, values: dict[str, str]) -> ClockFault:
-    offset_ns = clock_faults.offset_of(values.get("offset", "0ms"))
-    drift_ppm = clock_faults.drift_of(values.get("drift", "0ppm"))
+    offset_ns = offset_of(values.get("offset", "0ms"))
+    drift_ppm = drift_of(values.get("drift", "0ppm"))
     if offset_ns is None:
         raise _wrong(text, f"offset={values['offset']} is not a length such as 5ms or -200us")
     if drift_ppm is None:

@@ -1,7 +1,4 @@
-"""The host of a rank, in the header of a recorder file and wherever hosts are asked for facts.
-
-Tested in ``tests/rundir/test_recorder_format.py`` and ``tests/collect/test_host_facts.py``.
-"""
+"""The host of a rank, in the header of a recorder file and wherever hosts are asked for facts."""
 
 from typing import TypedDict
 

@@ -2,8 +2,6 @@
 
 Each process that is sampled writes one ``sampling`` line and then the others. The file of a worker
 is taken over by the next one, which begins with a ``sampling`` line of its own.
-
-Tested in ``tests/rundir/test_recorder_format.py`` and ``tests/ingest/recorder/test_line_files.py``.
 """
 
 from collections.abc import Sequence

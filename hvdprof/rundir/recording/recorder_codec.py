@@ -1,7 +1,4 @@
-"""Lines of a recorder file to bytes and back.
-
-Tested by tests/rundir/test_recorder_format.py.
-"""
+"""Lines of a recorder file to bytes and back."""
 
 import json
 from collections.abc import Mapping

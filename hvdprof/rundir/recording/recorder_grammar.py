@@ -1,7 +1,4 @@
-"""The declared lines of a recorder file and their keys, for the documentation and for tests.
-
-Tested in ``tests/rundir/test_recorder_format.py``.
-"""
+"""The declared lines of a recorder file and their keys, for the documentation and for tests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

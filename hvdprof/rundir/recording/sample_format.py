@@ -1,9 +1,6 @@
 """What is sampled of a rank's process, host and GPU: the measures, and the lines that hold them.
 
 The files are ``samples-<rank>.jsonl``, one per rank, of whole windows of about ten seconds.
-
-Tested in ``tests/rundir/test_recorder_format.py`` and
-``tests/ingest/recorder/test_sample_files.py``.
 """
 
 from collections.abc import Sequence

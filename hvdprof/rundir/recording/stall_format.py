@@ -1,6 +1,8 @@
-"""The lines of ``stalls.jsonl`` of a pass and of its stacks, for their writer and their reader.
+"""The lines of ``stalls.jsonl`` and ``events.jsonl`` of a pass, for their writers and readers.
 
 ``launch.diagnose.stall_watch`` writes a line when it sees a stall and one when the stall is over.
+Events are what ``hvdprof watch`` saw: ``live.event_file`` writes them, ``ingest.rundir.pass_logs``
+reads them.
 """
 
 import re
@@ -21,6 +23,8 @@ _CHECKPOINT = re.compile(
 
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/hvdprof/collect/", "<")
 """In or before the paths of files that are not the script's own."""
+
+EVENTS_FILE = "events.jsonl"
 
 
 class StallCause(StrEnum):
@@ -58,7 +62,7 @@ UNEQUAL_FIX = f"{UNEQUAL_STEP}. {UNEQUAL_MORE}"
 
 
 class RankWaitRecord(TypedDict):
-    """What a rank waits in, as ``launch.diagnose.rank_wait.RankWait`` describes it."""
+    """What a rank waits in, as ``launch.diagnose.watch_state.RankWait`` describes it."""
 
     rank: int
     step: int
@@ -81,7 +85,7 @@ class StalledRankRecord(TypedDict):
 
 
 class UnequalRecord(TypedDict):
-    """Ranks with fewer batches, as ``launch.diagnose.unequal_batches`` describes them."""
+    """Ranks with fewer batches, as ``launch.diagnose.watch_state`` describes them."""
 
     ended: list[int]
     num_steps: int
@@ -151,3 +155,62 @@ def frames_from_checkpoint(stack: Sequence[str]) -> Sequence[str]:
     """
     places = (place for place, frame in enumerate(stack) if _CHECKPOINT.search(frame))
     return stack[next(places, 0) :]
+
+
+class EventKind(StrEnum):
+    """What an event is about."""
+
+    STRAGGLER = "straggler"
+    SLOWDOWN = "slowdown"
+    INPUT_BOUND = "input-bound"
+    HANG = "hang"
+    NO_PROGRESS = "no-progress"
+    RANK_SILENT = "rank-silent"
+    EVALUATION = "evaluation"
+    CHECKPOINT = "checkpoint"
+    MEMORY_GROWS = "memory-grows"
+
+
+class EventState(StrEnum):
+    """``BEGUN`` until ``OVER``; ``ONCE`` for what is over when it is seen.
+
+    ``SAMPLED`` and ``PROFILED`` follow a begin: what the named rank has answered; ``EXPLAINED``,
+    too: what the samples of the machine explain of it.
+    """
+
+    BEGUN = "begun"
+    OVER = "over"
+    ONCE = "once"
+    SAMPLED = "sampled"
+    PROFILED = "profiled"
+    EXPLAINED = "explained"
+
+
+class EventLine(TypedDict):
+    """An event: the begin and the end of one share ``number``.
+
+    ``time_ns`` is the wall clock when it was seen, ``since_ns`` when it began, or was over; of
+    what comes once, they are its end and its begin. ``ranks`` are those that it is about, empty
+    for all; ``cost_ns`` is the time per step that it costs the job, and of what comes once all
+    that it cost, ``step_ns`` the time of a step (both 0 where unknown); ``place`` is the sampled
+    line of code, empty where unknown. Only after a begin: ``share`` is the share of the samples of
+    the phase that ``place`` has, ``files`` the answers, in the folder of the recorder files.
+    """
+
+    kind: Literal["event"]
+    number: int
+    event: str
+    state: str
+    time_ns: int
+    since_ns: int
+    segment: str
+    step: int
+    ranks: list[int]
+    host: str
+    phase: str
+    cost_ns: int
+    step_ns: int
+    place: str
+    text: str
+    share: NotRequired[float]
+    files: NotRequired[list[str]]

@@ -1,8 +1,4 @@
-"""The line of a light recording, and what its keys and those of other lines hold.
-
-Tested in ``tests/collect/steps/test_window_writer.py`` and
-``tests/rundir/test_recorder_format.py``.
-"""
+"""The line of a light recording, and what its keys and those of other lines hold."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 import pytest
 
 from hvdprof.analyze.communication.communication_tables import communication_tables
-from hvdprof.analyze.communication.link_fit import link_fit
+from hvdprof.analyze.communication.network import link_fit
 from hvdprof.api import load_run
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS

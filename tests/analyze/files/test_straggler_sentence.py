@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof import api
 from hvdprof.ingest.storage import parquet_cache
-from hvdprof.ingest.timeline.streaming import stream
+from hvdprof.ingest.timeline import stream
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.timeline_rounds import submit, write_rounds
 from tests.builders.timeline_writer import TimelineWriter

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.analyze.files.nccl_facts import job_join_facts
-from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
+from hvdprof.analyze.nccl_join.nccl_call_join import JobJoins, join_jobs
 from hvdprof.api import analyze_files, load_run
 from hvdprof.model.run import Run
 from hvdprof.model.tables.timeline_tables import TENSOR_USES

@@ -40,7 +40,7 @@ def test_the_fit_of_links_does_not_import_scipy_stats() -> None:
     script = (
         "import sys\n"
         "import numpy as np\n"
-        "from hvdprof.analyze.communication.link_fit import _fit\n"
+        "from hvdprof.analyze.communication.network import _fit\n"
         "_fit(np.array([1e3, 1e4, 1e5, 1e6]), np.array([2e4, 3e4, 9e4, 8e5]))\n"
         "print('scipy.stats' in sys.modules)\n"
     )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.steps.replay import (
+from hvdprof.analyze.causes.ceilings import (
     Change,
     on_ideal_network,
     replay,

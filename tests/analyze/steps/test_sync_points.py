@@ -6,12 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.causes.ceilings import _with_even_ranks, _without_data, _without_jitter
+from hvdprof.analyze.causes.ceilings import (
+    _with_even_ranks,
+    _without_data,
+    _without_jitter,
+    on_ideal_network,
+    replay,
+)
 from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import rank_times
-from hvdprof.analyze.steps.replay import on_ideal_network, replay
 from hvdprof.analyze.steps.step_work import step_work
 from hvdprof.analyze.steps.sync_points import _shared
 from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected

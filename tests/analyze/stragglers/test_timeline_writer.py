@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.stragglers.timeline_writer import without_timeline_writer
+from hvdprof.analyze.stragglers.stragglers import without_timeline_writer
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.waiting_tables import STRAGGLERS
 from tests.builders.analysis import analysis_of

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from hvdprof.cli.progress import load_progress as module
 from hvdprof.cli.progress.load_progress import load_progress
-from hvdprof.ingest.timeline import parse as read
+from hvdprof.ingest.timeline import horovod_timeline as read
 from tests.builders.refusing_numba import refuse_loops
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.cli.test_convert import invoke

@@ -8,7 +8,7 @@ import pytest
 
 from hvdprof.api.live import Look
 from hvdprof.cli.progress.watch_screen import screen_of
-from hvdprof.rundir.recording.event_format import EventState
+from hvdprof.rundir.recording.stall_format import EventState
 from tests.builders.watched_job import event, snapshot
 
 

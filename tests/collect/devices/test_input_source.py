@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hvdprof.collect.devices.input_source import BatchWaits
+from hvdprof.collect.devices.copy_source import BatchWaits
 
 
 class Clock:

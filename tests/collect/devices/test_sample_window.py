@@ -1,7 +1,6 @@
 """Windows of samples."""
 
-from hvdprof.collect.devices.sample_window import SampleWindow
-from hvdprof.collect.devices.source import Source, Values
+from hvdprof.collect.devices.sample_window import SampleWindow, Source, Values
 
 S = 1_000_000_000
 

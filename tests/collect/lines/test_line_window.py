@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof.collect.lines.line_window import HOUR_NS, LAST_BYTES, LineFile, LineWindow
-from hvdprof.collect.lines.places import PlaceName
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.lines.sampler import PlaceName
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.rundir.recording.line_format import CallLine
 
 SECOND_NS = 1_000_000_000

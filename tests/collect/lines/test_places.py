@@ -13,9 +13,9 @@ import pytest
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from hvdprof.collect.auto.startup.hvdprof_import_hook import watch_workers
-from hvdprof.collect.lines import places as module
+from hvdprof.collect.lines import sampler as module
 from hvdprof.collect.lines import worker_lines
-from hvdprof.collect.lines.places import Places, user_line
+from hvdprof.collect.lines.sampler import Places, user_line
 from hvdprof.collect.lines.user_code import UserCode
 from hvdprof.rundir.recording.line_format import OTHER_PLACE
 

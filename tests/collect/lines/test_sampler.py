@@ -12,8 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from hvdprof.collect.lines.places import Places
-from hvdprof.collect.lines.sampler import LineSampler, SampleTaker, asked_hz
+from hvdprof.collect.lines.sampler import LineSampler, Places, SampleTaker, asked_hz
 from hvdprof.collect.lines.user_code import UserCode
 
 
@@ -172,7 +171,7 @@ def test_a_forked_process_ends_without_it() -> None:
 
 END = """
 import threading, time
-from hvdprof.collect.lines.places import Places
+from hvdprof.collect.lines.sampler import Places
 from hvdprof.collect.lines.sampler import LineSampler, SampleTaker
 from hvdprof.collect.lines.user_code import UserCode
 class Taken(SampleTaker):

@@ -12,7 +12,7 @@ from hvdprof.collect.lines import step_samples as module
 from hvdprof.collect.lines.line_window import LineFile
 from hvdprof.collect.lines.step_samples import StepSamples, part_times, phase_at
 from hvdprof.collect.standing import Moment
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.rundir.recording.line_format import CallLine
 from hvdprof.rundir.recording.recorder_format import StepLine
 

@@ -22,7 +22,7 @@ from hvdprof.collect.lines.worker_lines import (
     start_worker,
     stop_worker,
 )
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.rundir.layout import PassPaths, request_file
 from hvdprof.rundir.rank_requests import Request, write_requests
 from tests.builders.places import ROOT

@@ -1,19 +1,28 @@
 """What a light recording keeps of a step equals what a full one is read as."""
 
+import os
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.collect.steps.step_sums import (
+    BYTES_PER_WATCHED_HOUR,
+    LONGEST_NS,
+    LONGEST_WATCHED_NS,
     PHASE_PARTS,
     KindOfWait,
+    WindowPace,
     after_last_wait,
+    allowed_bytes,
     part_lengths,
     waits_by_kind,
 )
 from hvdprof.ingest.recorder import step_phases
 from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.rundir.layout import watched_mark
+
+S, HOUR_NS = 1_000_000_000, 3_600_000_000_000
 
 
 def step_line(
@@ -76,3 +85,28 @@ def test_ranks_of_a_kind_are_unknown_where_they_differ() -> None:
     for one in (KindOfWait(1, 0, 0, 4), KindOfWait(1, 0, 0, 2), KindOfWait(1, 0, 0, 2)):
         both.add(one)
     assert both.num_ranks == 0
+
+
+def test_windows_are_short_while_the_mark_changes_and_for_30_s_more(tmp_path):
+    now_ns = [0]
+    pace = WindowPace(tmp_path, lambda: now_ns[0])
+    assert pace.target_ns(HOUR_NS) == LONGEST_NS
+    mark = watched_mark(tmp_path)
+    mark.touch()
+    for second in range(5, 65, 5):
+        # The clock of the watcher's host is years off.
+        os.utime(mark, (second, second))
+        now_ns[0] = second * S
+        assert pace.target_ns(HOUR_NS) == LONGEST_WATCHED_NS
+    more = pace.allowed_bytes(HOUR_NS) - allowed_bytes(HOUR_NS)
+    assert abs(more - BYTES_PER_WATCHED_HOUR * 55 // 3600) < BYTES_PER_WATCHED_HOUR * 6 // 3600
+    mark.unlink()
+    now_ns[0] = 88 * S
+    assert pace.target_ns(HOUR_NS) == LONGEST_WATCHED_NS
+    now_ns[0] = 95 * S
+    assert pace.target_ns(HOUR_NS) == LONGEST_NS
+
+
+def test_a_watched_job_that_is_young_keeps_its_shorter_windows(tmp_path):
+    watched_mark(tmp_path).touch()
+    assert WindowPace(tmp_path, lambda: 1).target_ns(S) == WindowPace().target_ns(S)

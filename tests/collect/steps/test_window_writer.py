@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hvdprof.collect.steps.line_writer import LineWriter
-from hvdprof.collect.steps.window_length import (
+from hvdprof.collect.steps.header import LineWriter
+from hvdprof.collect.steps.step_sums import (
     LONGEST_NS,
     allowed_bytes,
     next_length,

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
+from hvdprof.figures.network.host_links import KINDS, connection_kinds, transport_matrix
 from hvdprof.figures.network.nccl_graph import ring_graph, tree_graph
-from hvdprof.figures.network.nccl_transport import KINDS, connection_kinds, transport_matrix
 from hvdprof.figures.style.palette import TRANSPORT_COLOURS
 from hvdprof.model.tables.nccl_tables import (
     NCCL_CHANNELS,

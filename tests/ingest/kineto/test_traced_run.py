@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from hvdprof.analyze.communication.collective_bandwidths import collective_bandwidths
+from hvdprof.analyze.communication.matched_collectives import collective_bandwidths
 from hvdprof.api import (
     AttachedFiles,
     AttachedJob,

@@ -10,7 +10,7 @@ from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.nsys.export_events import nsys_events
 from hvdprof.ingest.rundir.attached_size import attached_size
 from hvdprof.model.run import Run
-from hvdprof.report.chrome.nsys_trace import nsys_content
+from hvdprof.report.chrome.collective_trace import nsys_content
 from tests.builders.nsys_exports import (
     COLLECTED,
     DOMAIN,

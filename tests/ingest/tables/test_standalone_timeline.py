@@ -51,9 +51,7 @@ def assert_same(left: Run, right: Run) -> None:
 def test_a_cached_file_has_the_tables_of_the_parsed_file(
     name: str, rows_at_once: int, caching_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = pytest.importorskip(
-        "hvdprof.ingest.timeline.streaming.stream", reason="it is compiled"
-    )
+    stream = pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
     monkeypatch.setattr(stream, "ROWS_AT_ONCE", rows_at_once)
     path = caching_folder / name
     shutil.copy(RECORDINGS / name, path)
@@ -76,9 +74,7 @@ def test_a_cached_file_has_the_tables_of_the_parsed_file(
 def test_a_cached_file_is_analyzed_like_a_small_one_without_a_large_table_in_memory(
     caching_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = pytest.importorskip(
-        "hvdprof.ingest.timeline.streaming.stream", reason="it is compiled"
-    )
+    stream = pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
     monkeypatch.setattr(stream, "ROWS_AT_ONCE", 100)
     monkeypatch.setattr(cached_table, "FEWEST_ROWS_OF_PIECE", 200)
     path = caching_folder / "04.json"

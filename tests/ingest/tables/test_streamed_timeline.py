@@ -13,7 +13,7 @@ pytest.importorskip("numba", reason="reading in parts is compiled")
 from hvdprof.api import load_run
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.tables import standalone_timeline
-from hvdprof.ingest.timeline.streaming import stream
+from hvdprof.ingest.timeline import stream
 from hvdprof.model.run import Run
 from tests.builders.timeline_writer import TimelineWriter
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("numba", reason="machine code needs numba")
 
-from hvdprof.ingest.timeline import machine_code, parse
+from hvdprof.ingest.timeline import horovod_timeline, machine_code
 from hvdprof.ingest.timeline.column_loops import ENOUGH_ROWS, run_loop
 from hvdprof.ingest.timeline.machine_code import (
     Compiled,
@@ -199,18 +199,20 @@ def test_a_large_timeline_is_read_without_the_numba_that_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = RECORDINGS / "07_mpi_fp16.json"
-    plain = parse.read_raw(path)
-    monkeypatch.setattr(parse, "SMALL_BYTES", 1)
+    plain = horovod_timeline.read_raw(path)
+    monkeypatch.setattr(horovod_timeline, "SMALL_BYTES", 1)
 
-    assert_same(parse.read_raw(path), plain)
+    assert_same(horovod_timeline.read_raw(path), plain)
     assert "parse" in numba_refusal()
 
 
 def test_numba_is_not_imported_where_the_code_is_in_the_cache(tmp_path: Path) -> None:
     path = RECORDINGS / "07_mpi_fp16.json"
     code = (
-        "import sys; from pathlib import Path; from hvdprof.ingest.timeline import parse;"
-        f"parse.SMALL_BYTES = 0; print(len(parse.read_raw(Path({str(path)!r})).slices));"
+        "import sys; from pathlib import Path;"
+        "from hvdprof.ingest.timeline import horovod_timeline;"
+        "horovod_timeline.SMALL_BYTES = 0;"
+        f"print(len(horovod_timeline.read_raw(Path({str(path)!r})).slices));"
         "print('numba' in sys.modules)"
     )
     shown = [

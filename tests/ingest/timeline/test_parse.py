@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.timeline import parse as read
-from hvdprof.ingest.timeline.parse import read_raw
+from hvdprof.ingest.timeline import horovod_timeline as read
+from hvdprof.ingest.timeline.horovod_timeline import read_raw
 from tests.builders.places import RECORDINGS
 from tests.builders.timeline_reference import assert_same
 

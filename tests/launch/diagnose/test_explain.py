@@ -3,13 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.launch.diagnose.elastic_failure import explain_last, worker_ends
 from hvdprof.launch.diagnose.explain import explain
-from hvdprof.launch.diagnose.failure_evidence import LastSeen
+from hvdprof.launch.diagnose.failure_evidence import LastSeen, explain_last, worker_ends
 from hvdprof.launch.diagnose.printed_errors import MAX_CHARACTERS, MAX_LINES
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
-from hvdprof.launch.diagnose.unequal_batches import UnequalBatches
+from hvdprof.launch.diagnose.watch_state import UnequalBatches
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rundir.failures.failure import Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths

@@ -17,11 +17,10 @@ from hvdprof.errors import InterruptedRunError, StorageError
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Watch
 from hvdprof.launch.processes.marked_processes import marked_processes
-from hvdprof.launch.turns import standing_apart
+from hvdprof.launch.turns import turn_socket
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
-from hvdprof.launch.turns.standing_apart import resident_warn_s
-from hvdprof.launch.turns.turn_schedule import WITHOUT_END
+from hvdprof.launch.turns.turn_socket import WITHOUT_END, resident_warn_s
 from hvdprof.rundir.launch_format import TurnLine
 from hvdprof.rundir.plan import Segment
 from tests.builders import turn_ranks
@@ -170,7 +169,7 @@ def test_launches_that_do_not_fit_together_run_one_after_the_other(tmp_path: Pat
 def test_ranks_that_stop_at_different_steps_run_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing_apart, "APART_S", 0.5)
+    monkeypatch.setattr(turn_socket, "APART_S", 0.5)
     endless = (replace(SHORT, max_seconds=None, num_steps=None),)
     apart = _resident(tmp_path / "a", "--apart", segments=endless)
     counted = replace(SHORT, max_seconds=None, num_steps=50)
@@ -194,7 +193,7 @@ def test_ranks_that_stop_at_different_steps_run_on_before_that_is_reported_as_a_
     begin_s = time.monotonic()
     assert _run(apart) == [0]
     assert apart.stood_apart
-    assert time.monotonic() - begin_s < standing_apart.APART_S / 2
+    assert time.monotonic() - begin_s < turn_socket.APART_S / 2
 
 
 @pytest.mark.slow

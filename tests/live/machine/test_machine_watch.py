@@ -8,9 +8,9 @@ import pytest
 
 from hvdprof.collect.devices.nvml import NvmlGpu
 from hvdprof.collect.devices.rank_samples import GpuSource, MachineSampler
-from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.header import LineWriter
 from hvdprof.live.watcher import Watcher
-from hvdprof.rundir.recording.event_format import EventKind, EventState
+from hvdprof.rundir.recording.stall_format import EventKind, EventState
 from tests.builders.live_job import WALL_NS, LiveJob
 from tests.builders.nvml_library import UUID, NvmlLibrary
 

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from hvdprof.live.sinks.otel import OtelMetrics
-from hvdprof.rundir.recording.event_format import EventKind
+from hvdprof.rundir.recording.stall_format import EventKind
 from tests.builders.watched_job import snapshot
 
 pytest.importorskip("opentelemetry.sdk", reason="no OpenTelemetry (extra otel)")

@@ -13,7 +13,7 @@ from hvdprof.model.cause_names import change_sentence
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.results.comparison import ComparisonOutcome
 from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
-from hvdprof.report.ci.github import MOST_SUMMARY_BYTES, SUMMARY_VARIABLE
+from hvdprof.report.ci_formats import MOST_SUMMARY_BYTES, SUMMARY_VARIABLE
 from hvdprof.report.comparison.comparison_formats import SUFFIXES, comparison_answer
 from hvdprof.report.format_names import ComparisonFormat
 from hvdprof.report.formats import format_of_file

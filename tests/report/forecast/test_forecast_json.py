@@ -3,8 +3,11 @@ import json
 
 import pytest
 
-from hvdprof.report.answers.forecast import forecast_answer
-from hvdprof.report.forecast.forecast_json import render_forecast_csv, samples_per_currency
+from hvdprof.report.answers.scores import forecast_answer
+from hvdprof.report.forecast.forecast_page import (
+    render_forecast_csv,
+    samples_per_currency,
+)
 from tests.builders.finished_forecast import SIZES, finished_forecast
 
 

@@ -8,7 +8,7 @@ from hvdprof.model.causes import JITTER, NOT_IN_MODEL
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.results.forecast import STATED_BASELINE, Forecast
 from hvdprof.model.tables.forecast_tables import FORECAST_MEASURE
-from hvdprof.report.answers.forecast import forecast_answer
+from hvdprof.report.answers.scores import forecast_answer
 from hvdprof.report.forecast.forecast_texts import (
     caveat_of,
     knee_sentences,

@@ -7,9 +7,9 @@ from rich.console import Console
 
 from hvdprof.model.glossary import term
 from hvdprof.model.table_catalogue import TABLES
-from hvdprof.report.answers import forecast
+from hvdprof.report.answers import scores
 from hvdprof.report.answers import tuning as tuning_page
-from hvdprof.report.answers.forecast import forecast_answer
+from hvdprof.report.answers.scores import forecast_answer
 from hvdprof.report.answers.tuning import tuning_answer
 from hvdprof.report.comparison import comparison_page
 from hvdprof.report.comparison.comparison_formats import comparison_answer
@@ -128,7 +128,7 @@ MADE = [
 def test_one_more_section_of_another_result_is_in_every_format(monkeypatch, module, maker, answer):
     monkeypatch.setattr(module, maker, lambda *_: (SECTION,))
     if module is forecast_page:
-        monkeypatch.setattr(forecast, maker, lambda *_: (SECTION,))
+        monkeypatch.setattr(scores, maker, lambda *_: (SECTION,))
 
     text, page = (written_answer(answer(), name, width=80) for name in ("terminal", "markdown"))
 

@@ -7,13 +7,13 @@ import pytest
 
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.model.tables.log_tables import FILES, STALLS
+from hvdprof.report.format_names import TableFormat
 from hvdprof.report.tables.table_files import (
     pick,
     write_all,
     write_object,
     write_table,
 )
-from hvdprof.report.tables.table_format import TableFormat
 
 FRAME = FILES.frame(
     [

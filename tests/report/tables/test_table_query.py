@@ -12,8 +12,7 @@ import pytest
 from hvdprof.errors import InterruptedRunError, MissingExtraError, UsageError
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.printed_tables import NCCL_TESTS
-from hvdprof.report.tables.bounded_query import QueryLimits
-from hvdprof.report.tables.table_query import query
+from hvdprof.report.tables.table_query import QueryLimits, query
 
 pytest.importorskip("duckdb", reason="the extra sql is not installed")
 

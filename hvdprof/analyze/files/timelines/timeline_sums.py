@@ -1,7 +1,4 @@
-"""Sums over the rows of a standalone timeline, which come in pieces.
-
-Tested in ``tests/analyze/files/test_timeline_verdict.py``.
-"""
+"""Sums over the rows of a standalone timeline, which come in pieces."""
 
 from collections import Counter
 from collections.abc import Hashable, Mapping

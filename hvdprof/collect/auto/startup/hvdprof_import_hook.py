@@ -4,8 +4,6 @@ Every Python process below `hvdprof run` loads this, on its own, from the folder
 PYTHONPATH. So it imports `sys` alone, and `os`, which Python has loaded: another module of the
 standard library that is loaded here would hide a file of the same name beside the user's script,
 and every start would take longer.
-
-Tested by tests/collect/auto/test_startup.py.
 """
 
 import os

@@ -11,7 +11,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.small_json import mapping_of, read_json_mapping
 from hvdprof.model.tables.printed_tables import COMMS_LOG
-from hvdprof.rundir.file_names import shown_name
+from hvdprof.rundir.regular_file import shown_name
 
 _BITS = 8.0
 _LARGEST = 2.0**62

@@ -17,8 +17,8 @@ from hvdprof.ingest.logs.nccl_tests.nccl_tests_rows import PartialRow, TestedRun
 from hvdprof.ingest.text.small_json import mapping_of, read_small
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.file_names import shown_name
 from hvdprof.rundir.json_codec import parse_json
+from hvdprof.rundir.regular_file import shown_name
 
 _PLACES = ("out_of_place", "in_place")
 _OPERATION = re.compile(r"(?:.*/)?([a-z]+(?:_[a-z]+)*)_perf$")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hvdprof.ingest.timeline.syntax.record_text import readable
+from hvdprof.ingest.timeline.syntax.fields import readable
 from hvdprof.model.arrays import Int32s, Int64s
 
 _DTYPE_BYTES = {

@@ -10,8 +10,7 @@ from hvdprof.ingest.timeline.meaning.pending import PendingNegotiation, pending_
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
 from hvdprof.ingest.timeline.meaning.ticks import cycle_starts
 from hvdprof.ingest.timeline.meaning.uses import ACTIVITY, ENDED_ALONE, NONE, OPERATION, PHANTOM
-from hvdprof.ingest.timeline.syntax.clamp_timestamps import LATEST_US
-from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, RawTimeline
+from hvdprof.ingest.timeline.syntax.parsed_timeline import LATEST_US, OPEN, ORPHAN, RawTimeline
 from hvdprof.model.arrays import Bools, Int32s, Int64s
 
 # Horovod ends these without ever having begun them (operations.cc, PerformOperation).

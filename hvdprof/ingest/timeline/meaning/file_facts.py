@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from hvdprof.ingest.timeline.meaning.activities import backends_of, frameworks_of, is_known_activity
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.ticks import Cycle
-from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range
-from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
+from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline, epochs_in_range
 
 SINCE_INIT = "since hvd.init()"
 SINCE_BOOT = "since boot"

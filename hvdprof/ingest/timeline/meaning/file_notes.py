@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts
-from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range, is_in_ns
-from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
+from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline, epochs_in_range, is_in_ns
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.units import byte_size, count, milliseconds
 

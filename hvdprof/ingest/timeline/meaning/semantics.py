@@ -29,8 +29,11 @@ from hvdprof.ingest.timeline.meaning.uses import (
     roles_and_uses,
     tensors_of,
 )
-from hvdprof.ingest.timeline.syntax.clamp_timestamps import with_clamped_timestamps
-from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, RawTimeline
+from hvdprof.ingest.timeline.syntax.parsed_timeline import (
+    OPEN,
+    RawTimeline,
+    with_clamped_timestamps,
+)
 from hvdprof.model.arrays import Bools, Int32s, Int64s
 
 SAME_STAMP_US = 1000

@@ -1,7 +1,4 @@
-"""Begins and ends to slices, in plain Python: a stack per pid, in file order.
-
-Tested by tests/ingest/timeline/syntax/test_plain_path.py.
-"""
+"""Begins and ends to slices, in plain Python: a stack per pid, in file order."""
 
 import re
 from collections.abc import Sequence

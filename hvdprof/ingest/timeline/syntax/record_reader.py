@@ -13,25 +13,23 @@ from hvdprof.ingest.text.text_chunks import SLACK, Chunks
 from hvdprof.ingest.timeline.syntax.fields import (
     BEGIN,
     CYCLE_START,
+    ENOUGH,
+    LONGEST,
     MARK,
     TICK,
     Event,
     Naming,
-    UnusableError,
-    has_added_keys,
-    meaning,
-)
-from hvdprof.ingest.timeline.syntax.pairing import NEGOTIATE, Pairing
-from hvdprof.ingest.timeline.syntax.parsed_timeline import Damage, DamageReport, Layout, RawTimeline
-from hvdprof.ingest.timeline.syntax.record_text import (
-    ENOUGH,
-    LONGEST,
     NeedMore,
     NotARecord,
     Record,
+    UnusableError,
+    has_added_keys,
+    meaning,
     next_start,
     record_at,
 )
+from hvdprof.ingest.timeline.syntax.pairing import NEGOTIATE, Pairing
+from hvdprof.ingest.timeline.syntax.parsed_timeline import Damage, DamageReport, Layout, RawTimeline
 
 LISTED_PLACES = 100
 """So many damaged places are listed one by one; all are counted."""

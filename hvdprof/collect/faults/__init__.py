@@ -1,1 +1,0 @@
-"""Faults injected on purpose: the plan, the injection, clocks that are wrong."""

@@ -1,1 +1,0 @@
-"""A large timeline part by part, in bounded memory."""
