@@ -114,16 +114,16 @@ def text_of(names: pd.Series) -> pd.Series:
     return pd.Series(text, index=names.index, name=names.name)
 
 
-def _have(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+def _have(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> bool:
     wanted = set(names)
     return all(row.keys() == wanted for row in rows)
 
 
-def _column(values: list[Any], dtype: str) -> ExtensionArray | NDArray[Any]:
+def _column(values: list[object], dtype: str) -> ExtensionArray | NDArray[np.generic]:
     """Values of a declared dtype, without making pandas find theirs."""
     kinds = set(map(type, values))
     if dtype == "category" and kinds == {str}:
-        return _named(values)
+        return _named([str(name) for name in values])
     if kinds <= _NUMBERS.get(dtype, set()):
         return np.array(values, dtype=dtype)
     found = pd.Series(values)

@@ -12,6 +12,8 @@ from hvdprof.errors import UsageError
 
 if TYPE_CHECKING:
     from typer._click.core import Context, Parameter
+    from typer._coercion import RuntimeParam
+    from typer.core import _TyperParameter
 
 _SEPARATOR, _HELP = "--", "--help"
 
@@ -50,14 +52,14 @@ class _Coercion:
     Importing pydantic and making its adapters takes a third of a short command.
     """
 
-    def __init__(self, make: Callable[[], Any]) -> None:
+    def __init__(self, make: "Callable[[], RuntimeParam]") -> None:
         self._make = make
 
     def __call__(self) -> "_Coercion":
         """Itself: typer asks for the conversion of a parameter, then for that of a value."""
         return self
 
-    def coerce(self, value: Any, param: Any, ctx: "Context") -> Any:
+    def coerce(self, value: Any, param: "_TyperParameter", ctx: "Context") -> object:
         """As typer's."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
