@@ -6,7 +6,13 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.steps.other_load import host_condition_warnings
-from hvdprof.model.cell_key import ranks_beside, ranks_lacking, short_name, toggles_beside
+from hvdprof.model.cell_key import (
+    ranks_beside,
+    ranks_lacking,
+    short_name,
+    toggles_beside,
+    toggles_name,
+)
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode
@@ -293,7 +299,8 @@ def _last_by(frame: pd.DataFrame, order: pd.Series) -> pd.Series:
 def _cell(row: pd.Series) -> str:
     """A cell, or a launch with its pass: ``mnist np=2 DDP (fp16, 03-np2-throughput-r1)``."""
     name = short_name(row["model"], row["np" if "np" in row else "size"], str(row["engine"]))
-    beside = ", ".join(filter(None, (toggles_beside(row), row.get("pass_id", ""))))
+    toggles = toggles_beside(row) or toggles_name(str(row["compression"]), str(row["reduction"]))
+    beside = ", ".join(filter(None, (toggles, row.get("pass_id", ""))))
     return f"{name} ({beside})" if beside else name
 
 

@@ -94,7 +94,7 @@ LOG_TABLES: tuple[Table, ...] = (
 """
 SOURCE = """\
 DUMMY = Source(
-    ("dummy log",), "logs of dummies", "dummy.log", AttachedKind.OUTPUT,
+    ("dummy log",), "logs of dummies", AttachedKind.OUTPUT,
     (ShownFact("dummy_s", _BAD, "Dummy"),))
 SOURCES = (
     DUMMY,

@@ -54,7 +54,7 @@ def test_a_straggler_is_named_with_rank_phase_cost_and_fix(tmp_path: Path) -> No
     verdict = analysis_of(tmp_path, with_a_straggler()).verdict
     assert verdict.sentence.endswith(
         "torch np=1. Largest loss: straggler (rank 1, forward phase), 3.00 ms per step (23.1 %); "
-        "fix: run `top -H` on node1 during the job, and end what shares cores with rank 1."
+        "fix: compare the work per sample of rank 1 with that of the others: lengths, shards."
     )
     assert verdict.biggest_loss == "straggler: rank 1, forward phase"
     assert verdict.biggest_loss_share == pytest.approx(3 / 13, rel=0.01)
