@@ -44,10 +44,12 @@ _NOTABLE = 0.02
 _SMALLEST = 0.001
 """A cost of a smaller share of the step is none."""
 
+_LARGE = 0.05
+"""A cost of a larger share would be a finding, if it were beyond chance."""
+
 _DIGITS = 2
 """Significant digits: a mean without an interval supports no more."""
 
-_OF_NO_CAUSE = "No cause names this rank: it may be chance."
 
 _FULL = 0.2
 """The tint is full from this share of the step on, as for an error."""
@@ -96,13 +98,16 @@ def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
     if is_too_busy(analysis, cell):
         return None
     key = str(cell["model"]), int(cell["np"]), str(cell["engine"])
-    later = _later(_of_cell(analysis, *key))
+    rows = _of_cell(analysis, *key)
+    later = _later(rows)
     if later is None:
         return None
     outlier = _outlier(later)
     cost = ""
     if outlier is not None:
-        cost = _cost(of_base_cell(analysis.table(WATERFALL.name), *key), outlier.rank)
+        causes = of_base_cell(analysis.table(WATERFALL.name), *key)
+        is_named = any(outlier.rank in ranks_of(row) for row in causes.to_dict("records"))
+        cost = _cost(causes, outlier.rank) if is_named else _unnamed(rows, outlier)
     return _strip(later, f"{_sentence(outlier)} {cost}".rstrip())
 
 
@@ -257,12 +262,25 @@ def _sentence(outlier: _Outlier | None) -> str:
     return f"Rank {outlier.rank} is slower by {slower} {place} ({share} of the mean step)."
 
 
+def _unnamed(rank_costs: pd.DataFrame, outlier: _Outlier) -> str:
+    """What a rank that no cause names costs there; a large cost may be chance."""
+    phase = next(name for name, title in PHASES.items() if title == outlier.phase)
+    is_own = (rank_costs["rank"] == outlier.rank) & (rank_costs["phase"] == phase)
+    cost_ns, share = rank_costs.loc[is_own, ["cost_ns", "cost_share"]].mean()
+    if share >= _LARGE:
+        return "No cause names this rank: it may be chance."
+    if not cost_ns > 0:
+        return "Its delays there cost the step nothing."
+    cost = f"{units.milliseconds(cost_ns, _DIGITS)} per step ({units.percent(share, 0)})"
+    return f"Its delays there cost {cost}; no cause names this rank."
+
+
 def _cost(waterfall: pd.DataFrame, rank: int) -> str:
-    """What the delays of that rank alone cost by the waterfall, or that no cause names it."""
+    """What the delays of that rank alone cost by the waterfall; empty where it does not name it."""
     rows = waterfall.to_dict("records")
     own = [row for row in rows if row["term"] == STRAGGLER and ranks_of(row) == (rank,)]
     if not own:
-        return "" if any(rank in ranks_of(row) for row in rows) else _OF_NO_CAUSE
+        return ""
     cost_ns, low_ns, high_ns = (
         sum(float(row[f"time{end}_ns"]) for row in own) for end in ("", "_low", "_high")
     )

@@ -48,6 +48,23 @@ def test_a_slow_rank_that_is_no_named_straggler_has_no_cost(tmp_path):
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.03, "Its delays there cost 400 µs per step (3 %); no cause names this rank."),
+        (-0.01, "Its delays there cost the step nothing."),
+    ],
+)
+def test_a_small_difference_has_its_cost_and_is_not_called_chance(tmp_path, share, said):
+    finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
+    causes, costs = finished.table("waterfall"), finished.table("rank_costs")
+    causes.loc[causes["term"] == "straggler", "ranks"] = "3"
+    own = (costs["rank"] == 2) & (costs["phase"].astype(str) == "forward")
+    costs.loc[own, ["cost_ns", "cost_share"]] = 400e3 if share > 0 else -10e3, share
+    assert rank_phases(finished, verdict_cell(finished)).sentence.endswith(f". {said}")
+
+
+@pytest.mark.heavy
 def test_a_machine_that_was_too_busy_has_no_strip_of_the_cell_it_cannot_judge(tmp_path):
     finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
     busy = replace(finished, verdict=replace(finished.verdict, is_too_busy=True))
