@@ -64,7 +64,7 @@ class Settings:
 
     def number(self, name: str) -> int | None:
         """A whole number above 0 that was said."""
-        return int(self.said.get(name, "0").replace(",", "")[:9]) or None
+        return int(self.said.get(name, "").replace(",", "")[:9] or 0) or None
 
 
 def names_model(text: str) -> bool:

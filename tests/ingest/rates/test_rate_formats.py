@@ -339,3 +339,9 @@ def test_numbers_that_contradict_each_other_are_left_out(tmp_path: Path) -> None
     assert [note.text for note in file.notes] == [
         "1 line omitted: its numbers contradict each other"
     ]
+
+
+def test_a_setting_without_digits_is_none(tmp_path: Path) -> None:
+    text, rows = SAMPLES["nanogpt"]
+    found = read(tmp_path, f"tokens per iteration will be: ,\n{text}")
+    assert [row[:6] for row in found] == [row[:6] for row in rows]
