@@ -115,6 +115,17 @@ def test_a_small_standalone_file_has_the_verdict_that_analyze_prints(tmp_path, m
     assert rows_of(large)[0]["verdict"] == rows["timeline.json"]["verdict"]
 
 
+def test_a_folder_of_files_with_a_link_that_leads_nowhere_has_its_verdict(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    nccl_file(folder)
+    (folder / "latest.log").symlink_to(tmp_path / "gone.log")
+    runs = RunStore([folder])
+    assert rows_of(runs)[0]["verdict"] == "not analyzed yet"
+    pages.runs._analyze_next(runs)
+    assert len(str(rows_of(runs)[0]["verdict"])) > 40
+
+
 def test_the_page_says_how_many_older_runs_it_leaves_out(tmp_path, monkeypatch):
     for module in (run_store, pages.runs):
         monkeypatch.setattr(module, "MOST_LISTED", 2)
