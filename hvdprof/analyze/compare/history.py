@@ -9,7 +9,7 @@ neighbouring segments: a rise that falls back later is lost at a strong level.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -63,30 +63,31 @@ def history(sides: Sequence[ComparedSide], metric: Metric, margin: float) -> His
         any(metric.name in cell.spreads for cell in side.cells.values()) for side in ordered
     ]
     followed = list(itertools.compress(ordered, has_metric))
-    differing = dict(_differing(followed))
     notes = (
         *(
             f"{side.name} is left out: it has no {metric.title}."
             for side, has in zip(ordered, has_metric, strict=True)
             if not has
         ),
-        *(f"{name}{_NOT_COMPARABLE}{reasons}." for name, reasons in differing.items()),
+        *(
+            f"{after.name}{_NOT_COMPARABLE}{reasons}."
+            for before, after in itertools.pairwise(followed)
+            if (reasons := _differing(before, after))
+        ),
     )
     frame = HISTORY.frame(rows)
     launches = {cell.num_launches for side in ordered for cell in side.cells.values()}
     few = "one launch each" if launches == {1} else f"{LEAST} runs on either side would confirm it"
-    return History(metric, _sentence(frame, metric, few, differing), frame, notes)
+    return History(metric, _sentence(frame, metric, few, followed), frame, notes)
 
 
-def _differing(sides: Sequence[ComparedSide]) -> Iterator[tuple[str, str]]:
-    """The runs that are not comparable with the one before, each with the reasons."""
-    for before, after in itertools.pairwise(sides):
-        if before.manifest is None or after.manifest is None:
-            continue
-        diffs = setting_diffs(before.manifest, after.manifest)
-        # What other processes took in one run of many is noise of the series.
-        if reasons := run_reasons(before.manifest, after.manifest, diffs, is_paired=True):
-            yield side_name(after).name, "; ".join(reasons)
+def _differing(before: ComparedSide, after: ComparedSide) -> str:
+    """Why two runs are not comparable; empty where they are."""
+    if before.manifest is None or after.manifest is None:
+        return ""
+    diffs = setting_diffs(before.manifest, after.manifest)
+    # What other processes took in one run of many is noise of the series.
+    return "; ".join(run_reasons(before.manifest, after.manifest, diffs, is_paired=True))
 
 
 def _rows(
@@ -170,13 +171,13 @@ def _value(cell: SideCell, metric: Metric) -> float:
     return math.nan if spread is None else spread.value
 
 
-def _sentence(rows: pd.DataFrame, metric: Metric, few: str, differing: Mapping[str, str]) -> str:
+def _sentence(rows: pd.DataFrame, metric: Metric, few: str, sides: Sequence[ComparedSide]) -> str:
     changes = rows[rows["is_change"]].to_dict("records")
     suspected = rows[rows["is_suspected"]].to_dict("records")
     if suspected and not changes:
         largest = max(suspected, key=lambda row: abs(float(row["change"])))
         doubt = f"changed, not confirmed ({few})"
-        return f"{_change(largest, metric)}: {doubt}.{_why(largest, differing)}"
+        return f"{_change(largest, metric)}: {doubt}.{_why(largest, sides)}"
     if not changes:
         most = int(rows.groupby(list(CELL_KEY), observed=True).size().max())
         few = "" if most >= 2 * LEAST else f" Change points need {2 * LEAST} runs of a cell."
@@ -184,13 +185,18 @@ def _sentence(rows: pd.DataFrame, metric: Metric, few: str, differing: Mapping[s
     worse = [row for row in changes if metric.worse * float(row["change"]) > 0]
     worst = max(worse or changes, key=lambda row: abs(float(row["change"])))
     more = f" {len(changes) - 1} more changes." if len(changes) > 1 else ""
-    return f"{_change(worst, metric)}.{_why(worst, differing)}{more}"
+    return f"{_change(worst, metric)}.{_why(worst, sides)}{more}"
 
 
-def _why(row: FrameRow, differing: Mapping[str, str]) -> str:
-    """That the run is not comparable with the one before; empty where it is."""
-    reasons = differing.get(str(row["run"]))
-    return f" That run{_NOT_COMPARABLE}{reasons}." if reasons else ""
+def _why(row: FrameRow, sides: Sequence[ComparedSide]) -> str:
+    """That the run is not comparable with the one before that has the cell, or empty."""
+    key = tuple(row[name] for name in CELL_KEY)
+    own = [side for side in sides if key in side.cells]
+    for before, after in itertools.pairwise(own):
+        if (side_name(after).created_at, after.name) == (row["time"], row["run"]):
+            reasons = _differing(before, after)
+            return f" That run{_NOT_COMPARABLE}{reasons}." if reasons else ""
+    return ""
 
 
 def _change(row: FrameRow, metric: Metric) -> str:

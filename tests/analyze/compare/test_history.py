@@ -177,3 +177,17 @@ def test_a_change_on_one_machine_beside_a_later_move_does_not():
     assert "from r5 on" in found.sentence
     assert "not comparable" not in found.sentence
     assert len(found.notes) == 1
+
+
+def test_a_run_of_another_machine_without_the_cell_is_no_doubt_of_the_change():
+    steps = noisy([10.0] * 5 + [15.0] * 5)
+    between = replace(run(4, 1.0, key=("mnist", *KEY[1:])), name="other")
+    between.manifest.created_at = "2026-11-05T12:00:00+00:00"
+    sides = [with_cpu(side, "Xeon") for side in steps] + [with_cpu(between, "EPYC")]
+    sides.append(with_cpu(run(20, 1.0, key=("mnist", *KEY[1:])), "Xeon"))
+
+    found = history(sides, STEP_TIME, 0.05)
+
+    assert "from r5 on" in found.sentence
+    assert "not comparable" not in found.sentence
+    assert [note.split()[0] for note in found.notes] == ["other", "r5"]
