@@ -42,7 +42,7 @@ def test_without_a_file_markdown_goes_to_standard_output(run_folder):
     text = invoke(run_folder).stdout
 
     assert text.startswith("**mnist on 2 ranks: ")
-    assert "| np | toggles |" in text
+    assert "| np | setting |" in text
 
 
 @pytest.mark.slow

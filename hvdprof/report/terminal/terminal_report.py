@@ -83,7 +83,7 @@ def _print_table(console: Console, table: ModelTable) -> None:
 def _wide_table(table: ModelTable) -> Table:
     frame = frame_of(
         ("np", "right"),
-        ("toggles", "left"),
+        ("setting", "left"),
         ("samples/s", "right"),
         ("step time\nmedian", "right"),
         ("\np95", "right"),
@@ -96,7 +96,7 @@ def _wide_table(table: ModelTable) -> Table:
     for row in table.rows:
         frame.add_row(
             row.np,
-            row.toggles,
+            row.setting,
             row.samples_per_s,
             row.step_median,
             row.step_p95,
@@ -115,7 +115,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
     """Two lines per cell; ``tight`` breaks every interval, for numbers of many digits."""
     frame = frame_of(
         ("np", "right"),
-        ("toggles", "left"),
+        ("setting", "left"),
         ("samples/s", "right"),
         ("step time\nmed., p95", "right"),
         ("scaling\nefficiency", "right"),
@@ -125,7 +125,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
     for row in table.rows:
         frame.add_row(
             row.np,
-            row.toggles.replace(" ", "\n", 1),
+            row.setting.replace(" ", "\n", 1),
             _rate_below(row.samples_per_s, tight=tight),
             f"{row.step_median}\n{row.step_p95}",
             _efficiency(row, _interval_below(row.efficiency, tight=tight)),
