@@ -50,7 +50,7 @@ def rank_machine(
         for sampled, measure, own in of_passes:
             if sampled == pass_id:
                 head = {"pass_id": pass_id, "segment": segment, "measure": measure}
-                rows += [head | row for row in _rows(own, (begin, end), beside, step_ns)]
+                rows += [head | row for row in _rows(own, begin, end, step_ns, beside)]
     return RANK_MACHINE.frame(rows)
 
 
@@ -65,13 +65,9 @@ def _windows_of(samples: pd.DataFrame) -> dict[int, Float64s]:
 
 
 def _rows(
-    windows_of: Mapping[int, Float64s],
-    steady: tuple[float, float],
-    beside: Float64s,
-    step_ns: float,
+    windows_of: Mapping[int, Float64s], begin: float, end: float, step_ns: float, beside: Float64s
 ) -> Iterator[dict[str, object]]:
     """One row per rank, of the windows that lie in the steady steps and not ``beside`` them."""
-    begin, end = steady
     ranks: dict[int, Float64s] = {}
     for rank, windows in windows_of.items():
         middle, ends = windows[:, 0] + windows[:, 1] / 2, windows[:, 0] + windows[:, 1]
