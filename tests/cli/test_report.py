@@ -100,6 +100,19 @@ def test_the_bandwidths_of_nccl_tests_are_those_of_the_terminal(tmp_path, name):
     assert "10 rows of small messages not shown" in text
 
 
+def test_small_messages_have_a_bandwidth_of_three_digits(tmp_path):
+    log = tmp_path / "all_reduce.txt"
+    # Printed as 0.00, 0.04 and 24.00: twice the size divided by the time.
+    log.write_text(NEW + row(8, algbw=0.0004) + row(1024, algbw=0.0184) + row(2**26, algbw=12.0))
+    run = load_run(log)
+    (table,) = nccl_test_sections(run.table("nccl_test_runs"), run.table("nccl_tests"))
+    assert [line[2] for line in table.rows] == ["0.000800 GB/s", "0.0368 GB/s", "24.0 GB/s"]
+    log.write_text(NEW + row(8, algbw=0.0004))
+    run = load_run(log)
+    (table,) = nccl_test_sections(run.table("nccl_test_runs"), run.table("nccl_tests"))
+    assert table.rows[0][2] == "below 0.01 GB/s"
+
+
 def test_a_log_has_no_figure(tmp_path):
     log = tmp_path / "bench.txt"
     log.write_text("Total img/sec on 4 CPU(s): 1960.0 +-1.0\n", encoding="utf-8")
