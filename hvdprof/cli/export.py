@@ -88,14 +88,14 @@ def export(
 
         paths = write_chakra(loaded, output, pass_id, model, overwrite=force)
         many = f" to {paths[-1].name}" if len(paths) > 1 else ""
-        sys.stderr.write(f"Wrote {paths[0].resolve()}{many}; simulators take the prefix {output}\n")
+        sys.stderr.write(f"Wrote {paths[0]}{many}; simulators take the prefix {output}\n")
         return
     if format_ in FLAMES:
         from hvdprof.report.flame_graph import write_flames
 
         write_flames(loaded, output, format_, (pass_id, model), overwrite=force)
         viewer = "speedscope.app" if format_ is TraceFormat.SPEEDSCOPE else "flamegraph.pl"
-        sys.stderr.write(f"Wrote {output.resolve()}, for {viewer}\n")
+        sys.stderr.write(f"Wrote {output}, for {viewer}\n")
         return
     from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
     from hvdprof.report.formats import write_with
@@ -153,7 +153,7 @@ def _export_nsys(paths: list[Path], output: Path, job: str | None, *, force: boo
 
 
 def _say_where(output: Path) -> None:
-    sys.stderr.write(f"Wrote {output.resolve()}; open it at ui.perfetto.dev or chrome://tracing\n")
+    sys.stderr.write(f"Wrote {output}; open it at ui.perfetto.dev or chrome://tracing\n")
 
 
 def _is_something_else(run: Path) -> bool:
