@@ -60,7 +60,7 @@ def compare(
 
     >>> compare("runs/example", "runs/sweep")
     Traceback (most recent call last):
-    hvdprof.errors.UnreadableInputError: ...
+    hvdprof.errors.NotComparableError: ...
     >>> print(compare("rates.csv", "faster.csv").outcome)
     inconclusive
 
@@ -79,7 +79,8 @@ def compare(
 
     Raises:
         UsageError: A condition cannot be read, the margin is not between 0 and 1, or both are one.
-        UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
+        NotComparableError: Both have no cell in common.
+        UnreadableInputError: A path holds nothing to compare.
     """
     rules = comparison_rules(margin, fail_on, force=force, level=level)
     one, other = (
@@ -185,7 +186,8 @@ def compare_by_rules(
     """The same as ``compare`` by rules that are checked already.
 
     Raises:
-        UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
+        NotComparableError: Both have no cell in common.
+        UnreadableInputError: A path holds nothing to compare.
     """
     return shown(compare_sides(_side(first), _side(second), rules))
 
