@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hvdprof.ingest.text.found_lines import FEWEST_SEARCHED, FoundLines, Patterns
 from hvdprof.ingest.text.line_filter import EVERY_LINE, matching, matching_texts
-from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
+from hvdprof.ingest.text.log_lines import JSON_TEXTS, LogLines, PrintedLine
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import LONGEST, TextBlock, text_blocks
 from hvdprof.model.notes import Note, NoteCode
@@ -35,8 +35,9 @@ _MOST_OF_NCCL = 5_000
 """So many bytes are left of a line of NCCL's that is longer than 64 KiB; its reader takes 4 kB."""
 
 _ESCAPES = (b"\x1b", b"^[[", b"#033[")
-# Records of JSON, and parts of lines: what a line says depends on others.
-_RECORD, _PARTS = b'{"', (b"stdout P", b"stderr P")
+# Records of JSON with a line, and parts of lines: what a line says depends on others.
+_RECORD, _TEXTS = b'{"', [f'"{name}"'.encode() for name in JSON_TEXTS]
+_PARTS = (b"stdout P", b"stderr P")
 
 
 def every_line() -> str:
@@ -155,7 +156,8 @@ class LogFile:
 
     def _without_rests(self, block: TextBlock) -> tuple[TextBlock, int]:
         """A block without the rest of NCCL's lines of over 64 KiB, and how many lines that ends."""
-        if b"\r" in block.data or not (self._skips_rest or _has_pieces(block)):
+        has_pieces = not block.ended or len(block) > int(block.places[-1]) + 1
+        if b"\r" in block.data or not (self._skips_rest or has_pieces):
             self._skips_rest = False
             return block, 0
         lines = block.data.splitlines(keepends=True)
@@ -180,10 +182,6 @@ class LogFile:
         if note not in self.notes:
             self.notes.append(note)
         return True
-
-
-def _has_pieces(block: TextBlock) -> bool:
-    return not block.ended or len(block) > int(block.places[-1]) + 1
 
 
 class Part(Protocol):
@@ -211,6 +209,7 @@ class UntouchedLines:
         block: As given.
         numbers: The number of each line.
         prefix_of: The line whose log prefix counts for a draw; -1 where it stands in the line.
+        is_plain: No line has more log prefixes than it shows itself.
     """
 
     def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
@@ -219,6 +218,7 @@ class UntouchedLines:
         self._places: dict[str, npt.NDArray[np.int64]] = {}
         self.numbers: list[int] = (block.places + first).tolist()
         self.prefix_of = [-1] * len(block)
+        self.is_plain = log.is_plain
 
     def __len__(self) -> int:
         """How many they are."""
@@ -280,12 +280,9 @@ class _Read:
 def _part(block: TextBlock, first: int, log: LogLines) -> Part:
     data = block.data
     untouched = UntouchedLines(block, first, log)
-    depends = (
-        log.joins_lines
-        or data.startswith(_RECORD)
-        or b"\n" + _RECORD in data
-        or any(part in data for part in _PARTS)
-    )
+    has_records = data.startswith(_RECORD) or b"\n" + _RECORD in data
+    depends = log.joins_lines or (has_records and any(text in data for text in _TEXTS))
+    depends |= any(part in data for part in _PARTS)
     if not depends:
         return _DrawnOver(block, first, log) if b"\r" in data else untouched
     return _Read([line for place in range(len(block)) if (line := untouched.line(place))])
