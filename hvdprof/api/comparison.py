@@ -16,7 +16,7 @@ from hvdprof.analyze.compare.gate import margins_of, parse_condition
 from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.api.run_entries import list_runs
-from hvdprof.api.runs import analyze_run, is_run_directory, load_run
+from hvdprof.api.runs import analyze_run, is_run_directory
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.load import missing, read_scaling_text
 from hvdprof.model.results.comparison import (
@@ -204,7 +204,7 @@ def _side(given: str | Path | RunAnalysis) -> ComparedSide:
         return _side_of(given)
     path = Path(given)
     if is_run_directory(path):
-        return _side_of(analyze_run(load_run(path)))
+        return _side_of(analyze_run(path))
     if not path.exists():
         raise missing(path)
     if path.is_dir():
