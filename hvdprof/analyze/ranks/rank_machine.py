@@ -21,8 +21,7 @@ from hvdprof.rundir.recording.sample_format import GROWTH_PARTS
 _SUMMED = ("start_ns", "duration_ns", "mean", "low", "high")
 
 MOST_BESIDE = 0.5
-"""Of a window, time between steps from which on it says nothing of them: turns of other launches,
-in which the ranks sleep, or an evaluation."""
+"""Share between steps, as in turns of other launches, from which on a window says nothing."""
 
 
 def rank_machine(
