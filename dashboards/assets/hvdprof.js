@@ -274,8 +274,8 @@ window.dashAgGridComponentFunctions = Object.assign(
     },
     // Behind the efficiency on a phone, which has no column for it.
     RunVerdict({data, value}) {
-      const number = data.efficiency_text && createElement("b", {className: "on-phone"}, `${data.efficiency_text} `);
-      return createElement(Fragment, null, number, value);
+      const number = data.efficiency_text && `${data.efficiency_text} `;
+      return createElement(Fragment, null, createElement("b", {className: "on-phone"}, number), value);
     },
     // A ratio as text, and as a bar with its interval in darker colour.
     EfficiencyBar({data}) {

@@ -249,8 +249,8 @@ def _column(field: str, title: str, width: int) -> dict[str, object]:
     if field == "verdict":
         # All that a standalone file has is its sentence, so that it is whole.
         rules = {"one-line": "params.data.started", "whole": "!params.data.started"}
-        column |= {"flex": 1, "minWidth": 90, "cellClass": "", "cellClassRules": rules}
-        column["cellRenderer"] = "RunVerdict"
+        column |= {"cellRenderer": "RunVerdict", "cellClass": "", "cellClassRules": rules}
+        column |= {"flex": 1, "minWidth": 90}
     return column
 
 

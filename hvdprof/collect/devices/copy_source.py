@@ -209,8 +209,7 @@ class BatchWaits(Source):
         """The batch has come."""
         passed_s = (self._clock() - self._begin_ns) / 1e9
         if self._fetch is not None:
-            # Batches come in order, also behind a slow one: it was ready if it is among those that
-            # were, and that were taken out of the queue meanwhile, itself the last of them.
+            # In order: it was ready if the queue held all that were taken out until it came.
             tasks, aside, queued = self._fetch
             is_late = _put_aside(tasks) - aside + 1 > queued
             self._kind = names.EMPTY_WAIT if is_late else ""
