@@ -77,14 +77,13 @@ def _key(folder: Path, price: float | None) -> tuple[str, int]:
     if os.environ.get(SWITCH) == "0":
         return "", 0
     try:
-        files = _stamps(folder.resolve(), "*")
+        files, own = _stamps(folder.resolve(), "*"), _own_sources()
     except OSError:
         return "", 0
     libraries = (np.__version__, pd.__version__, pa.__version__, version("scipy"))
-    facts = repr(
-        (__version__, sys.version, libraries, _own_sources(), price, os.environ.get(PRICE), files)
-    )
-    return hashlib.sha256(facts.encode()).hexdigest(), max(stamp[-1] for stamp in files.values())
+    versions = (__version__, sys.version, libraries)
+    facts = repr((versions, own, price, os.environ.get(PRICE), files)).encode()
+    return hashlib.sha256(facts).hexdigest(), max((one[-1] for one in files.values()), default=0)
 
 
 @functools.cache
@@ -148,14 +147,10 @@ def _write(key: str, made: RunAnalysis, price: float | None) -> None:
     with open_whole(path, binary=True, mode=0o600) as file:
         cast(IO[bytes], file).write(stated.encode() + content)
     left = MOST_BYTES
-    for status, entry in sorted(((one.lstat(), one) for one in path.parent.iterdir()), key=_age):
-        left -= status.st_size
+    for entry in sorted(path.parent.iterdir(), key=lambda one: -one.lstat().st_mtime_ns):
+        left -= entry.lstat().st_size
         if left < 0:
             entry.unlink(missing_ok=True)
-
-
-def _age(entry: tuple[os.stat_result, Path]) -> int:
-    return -entry[0].st_mtime_ns
 
 
 def _bound(key: str, content: bytes) -> bytes:
