@@ -4,8 +4,10 @@ import shlex
 
 import pandas as pd
 
+from hvdprof.analyze.findings.evidence import Cell
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.light_recording import without_folder
+from hvdprof.analyze.steps.other_load import OtherLoad
 from hvdprof.model.run import Run
 
 TOO_WIDE = 0.2
@@ -23,6 +25,11 @@ _MEASURE_AGAIN = "Measure again when it is idle."
 _CALL_AGAIN = f'Start when it is idle: FunctionRunner(wait_for_idle="{_TEN_MINUTES[1]}")'
 
 
+def is_too_busy(run: Run, cell: pd.Series | Cell) -> bool:
+    """Whether other processes leave a row of SCALING without an answer."""
+    return _load_without_answer(run, cell) is not None
+
+
 def busy_sentences(run: Run, cell: pd.Series) -> tuple[str, str] | None:
     """That other processes leave no answer, and what to do; None where they do not.
 
@@ -30,13 +37,18 @@ def busy_sentences(run: Run, cell: pd.Series) -> tuple[str, str] | None:
         run: The run that was measured.
         cell: A row of SCALING.
     """
+    load = _load_without_answer(run, cell)
+    if load is None:
+        return None
+    return f"The machine is too busy to judge: {load.text}.", _what_to_do(run)
+
+
+def _load_without_answer(run: Run, cell: pd.Series | Cell) -> OtherLoad | None:
     half = (float(cell["efficiency_high"]) - float(cell["efficiency_low"])) / 2
     if not half > TOO_WIDE:
         return None
     load = cell_setting(run, {key: cell[key] for key in ("model", "np", "engine")}).load
-    if load.most_cores <= BUSY_LAUNCH:
-        return None
-    return f"The machine is too busy to judge: {load.text}.", _what_to_do(run)
+    return load if load.most_cores > BUSY_LAUNCH else None
 
 
 def _what_to_do(run: Run) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Cell, Evidence
+from hvdprof.analyze.verdict.busy_machine import is_too_busy
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.causes import (
@@ -44,6 +45,7 @@ LEAST_NAMED = 0.05
 _LIMIT = re.compile(
     r"\s*(?P<name>[a-z_]+)\s*(?P<sign>[<>])\s*(?P<value>[0-9]+(?:\.[0-9]+)?)\s*%\s*"
 )
+_TOO_BUSY = "the machine is too busy to judge"
 _MORE_LAUNCHES = "Measure with --repeats 3, or more."
 _EXAMPLES = "--fail-on 'efficiency<80%', --fail-on 'straggler>10%'"
 
@@ -77,7 +79,8 @@ def limit_results(analysis: RunAnalysis, limits: Sequence[str]) -> tuple[LimitRe
 
     A limit fails where the whole 95 % interval of one cell lies beyond it, passes where those
     of all cells lie on its other side, and is else undecided, as is every one of a single launch,
-    which has no interval. Cells with more ranks than cores or GPUs are not judged.
+    which has no interval, and of a cell that other processes leave without an answer. Cells with
+    more ranks than cores or GPUs are not judged.
 
     Args:
         analysis: The run.
@@ -177,6 +180,9 @@ def _measured(analysis: RunAnalysis, name: str) -> Iterator[_Measured]:
     evidence = Evidence(analysis.run, tables)
     for cell in evidence.cells():
         is_baseline = cell["baseline"] == f"{cell['engine']} np={cell['np']}"
+        if is_too_busy(analysis.run, cell) and not (name == EFFICIENCY and is_baseline):
+            yield _Measured(cell_label(cell), math.nan, math.nan, math.nan, _TOO_BUSY)
+            continue
         if name == EFFICIENCY:
             if not is_baseline:
                 yield _of_row(cell, cell, EFFICIENCY, "no baseline to compare with")

@@ -5,8 +5,10 @@ import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.verdict.busy_machine import WAIT, busy_sentences, wait_command
+from hvdprof.analyze.verdict.limits import limit_results
 from hvdprof.api import load_run
 from hvdprof.launch.plan.options import MeasureOptions, declared
+from hvdprof.model.limits import LimitOutcome
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.screen.tiles import tiles
 from tests.builders.analysis import sweep
@@ -54,6 +56,10 @@ def test_a_wide_interval_beside_other_work_is_no_answer_and_no_fix_is_proposed(
     for name in ("action", "fix", "command"):
         assert set(of_cells[name]) == {""}
     assert set(of_cells["confidence"]) == {"possible"}
+    for limit in ("efficiency<99%", "exposed_communication>1%"):
+        (result,) = limit_results(found, [limit])
+        assert result.outcome is LimitOutcome.UNDECIDED
+        assert result.sentence.endswith("mnist on 2 ranks: the machine is too busy to judge")
 
 
 @pytest.mark.heavy
