@@ -34,8 +34,8 @@ from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.report.answers.json_schema import json_schema
 from hvdprof.report.json_values import write_json
 from hvdprof.report.sections.run_sections import SECTIONS
+from hvdprof.rundir.recording.recorder_codec import DeclaredKey, DeclaredKind, declared_kinds
 from hvdprof.rundir.recording.recorder_format import RECORDER_SCHEMA_VERSION
-from hvdprof.rundir.recording.recorder_grammar import DeclaredKey, DeclaredKind, declared_kinds
 from hvdprof.rundir.written_file import write_whole
 
 DOCS = Path(__file__).parent

@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 
 from hvdprof.analyze.causes.ceilings import ceilings, pop
+from hvdprof.analyze.causes.line_causes import line_tables
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.matched_collectives import (
@@ -29,7 +30,7 @@ from hvdprof.analyze.findings.run_rules import (
     stall_rules,
     watchdog_rules,
 )
-from hvdprof.analyze.lines.line_causes import line_tables
+from hvdprof.analyze.ranks.stragglers import live_events
 from hvdprof.analyze.run_basis import (
     Basis,
     Step,
@@ -41,7 +42,6 @@ from hvdprof.analyze.run_basis import (
 )
 from hvdprof.analyze.scaling.toggles import toggles
 from hvdprof.analyze.steps.elastic_sessions import session_tables
-from hvdprof.analyze.stragglers.live_events import live_events
 from hvdprof.analyze.verdict.answer import answer
 from hvdprof.analyze.verdict.busy_machine import without_fixes
 from hvdprof.analyze.verdict.caveats import with_caveats

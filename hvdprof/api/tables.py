@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.analyze.communication.collectives import bus_bandwidths, collectives
 from hvdprof.analyze.communication.communication_tables import communication_tables
+from hvdprof.analyze.communication.matched_collectives import bus_bandwidths, collectives
 from hvdprof.analyze.communication.network import link_fit
 from hvdprof.analyze.communication.tensor_sums import TensorSums
-from hvdprof.analyze.stragglers.waiting import costs_by_steps as costs_by_steps
+from hvdprof.analyze.ranks.waiting import costs_by_steps as costs_by_steps
 from hvdprof.api.runs import Paths, ProgressCallback, analyze_files, analyze_run, load_run
 from hvdprof.ingest.load import cached_pieces, release_pages
 from hvdprof.model.cached_rows import CachedRows, LazyFrames

@@ -9,8 +9,8 @@ import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from hvdprof.live.file_tail import FileTail
 from hvdprof.live.job_state import Change
+from hvdprof.live.rank_feed import FileTail
 from hvdprof.live.snapshot import Event
 from hvdprof.plain_text import printable
 from hvdprof.rundir.json_codec import DAMAGE, JsonObject, parse_json

@@ -11,7 +11,7 @@ from hvdprof.live.event_file import EventFile
 from hvdprof.live.job_state import Change, JobState
 from hvdprof.live.job_windows import SHOWN, JobWindows, mean
 from hvdprof.live.long_pauses import Checkpoints, Evaluations
-from hvdprof.live.machine.machine_watch import MachineWatch
+from hvdprof.live.machine_watch import MachineWatch
 from hvdprof.live.on_demand import OnDemand
 from hvdprof.live.rank_feed import RankFeed
 from hvdprof.live.sampled_place import LATEST_NS, sampled_place

@@ -249,7 +249,7 @@ def test_the_work_of_512_ranks_is_a_line_parsed_once_and_a_file_opened_once_a_lo
         return open_regular(path)
 
     monkeypatch.setattr("hvdprof.live.rank_feed.from_bytes", parse)
-    monkeypatch.setattr("hvdprof.live.file_tail.open_regular", opening)
+    monkeypatch.setattr("hvdprof.live.rank_feed.open_regular", opening)
     job = LiveJob(tmp_path, 512)
     watcher = _watcher(job, clock)
     looks = 6

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.communication.collectives import collectives, fusion_threshold
+from hvdprof.analyze.communication.matched_collectives import collectives, fusion_threshold
 from hvdprof.analyze.communication.network import link_fit
 from hvdprof.analyze.communication.tensor_sums import TensorSums
 from hvdprof.analyze.stats.intervals import Union, union

@@ -11,11 +11,10 @@ from hvdprof.analyze.compare.cell_launches import ReadTimes, launch_times, no_ti
 from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compared_pooled
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
 from hvdprof.analyze.compare.gate import gate_results, margins_of
-from hvdprof.analyze.compare.line_changes import line_changes
-from hvdprof.analyze.compare.machine_changes import clock_reason, core_caveats
 from hvdprof.analyze.compare.moved_causes import moved_causes
 from hvdprof.analyze.compare.outcomes import overall
-from hvdprof.analyze.compare.setting_diffs import setting_diffs
+from hvdprof.analyze.compare.rank_changes import line_changes
+from hvdprof.analyze.compare.setting_diffs import clock_reason, core_caveats, setting_diffs
 from hvdprof.analyze.compare.sides import CellKey, SideCell, cells_of_run, cells_of_throughput
 from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.errors import UnreadableInputError

@@ -5,7 +5,7 @@ import shlex
 import pandas as pd
 
 from hvdprof.analyze.steps.cell_setting import cell_setting
-from hvdprof.analyze.steps.light_recording import without_folder
+from hvdprof.analyze.steps.measured_launches import without_folder
 from hvdprof.model.run import Run
 
 TOO_WIDE = 0.2

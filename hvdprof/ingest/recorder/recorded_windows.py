@@ -8,7 +8,7 @@ import numpy as np
 
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.arrays import Int64s
-from hvdprof.rundir.recording.window_line import WindowLine
+from hvdprof.rundir.recording.line_format import WindowLine
 
 PHASE_PARTS = ("data", "forward", "backward", "before_update", "optimizer")
 SPREAD_PARTS = (*PHASE_PARTS, "blocked")

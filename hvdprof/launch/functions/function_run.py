@@ -32,7 +32,7 @@ from hvdprof.launch.remote.remote_launch import ready_hosts
 from hvdprof.launch.run.bench_run import find_tools, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder
 from hvdprof.launch.run.script_run import prepare_function
-from hvdprof.launch.run.sweep_progress import SilentProgress
+from hvdprof.launch.run.sweep_state import SilentProgress
 from hvdprof.machine.mpi import OPENMPI, Mpi
 from hvdprof.rundir.manifest import Manifest, Mode
 

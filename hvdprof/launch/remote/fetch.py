@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hvdprof.errors import HvdprofError
-from hvdprof.launch.plan.provenance import python_program
+from hvdprof.launch.plan.workload import python_program
 from hvdprof.launch.remote.pass_files import unpack, written_folders
 from hvdprof.launch.remote.remote_shell import HostShell
 from hvdprof.rundir.layout import PassPaths

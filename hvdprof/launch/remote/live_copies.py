@@ -19,7 +19,7 @@ from typing import IO, cast
 
 from hvdprof import units
 from hvdprof.errors import HvdprofError, UnreadableInputError
-from hvdprof.launch.plan.provenance import python_program
+from hvdprof.launch.plan.workload import python_program
 from hvdprof.launch.remote.fetch import last_line
 from hvdprof.launch.remote.live_files import (
     SILENT_S,

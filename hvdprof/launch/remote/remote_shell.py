@@ -10,7 +10,7 @@ from pathlib import Path
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun
-from hvdprof.launch.launchers.srun import placement as srun_placement
+from hvdprof.launch.launchers.slurm_allocation import placement as srun_placement
 from hvdprof.launch.plan.design import placement
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN

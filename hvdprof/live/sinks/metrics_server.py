@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from hvdprof.errors import UsageError
 from hvdprof.live.flat_figures import Figure, figures_of
-from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.fail_open import Sink
 from hvdprof.live.snapshot import Snapshot
 from hvdprof.rundir.written_file import write_whole
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hvdprof.live.flat_figures import METRICS, Figure, Metric, figures_of
-from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.fail_open import Sink
 from hvdprof.live.snapshot import Snapshot
 
 if TYPE_CHECKING:

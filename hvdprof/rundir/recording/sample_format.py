@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypedDict
 
-from hvdprof.rundir.recording.window_line import Key
+from hvdprof.rundir.recording.line_format import Key
 
 SAMPLES_HZ = "HVDPROF_SAMPLES"
 """Environment variable of the ranks: samples of the machine per second, 0 for none."""

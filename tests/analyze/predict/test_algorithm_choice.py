@@ -16,8 +16,7 @@ from hvdprof.analyze.predict.costs.algorithm_rules import (
     always,
 )
 from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link, Topology
-from hvdprof.analyze.predict.costs.observations import Observations
-from hvdprof.analyze.predict.costs.posterior_draws import Prior
+from hvdprof.analyze.predict.costs.posterior_draws import Observations, Prior
 
 INTRA = Link(8e3, 0.4)
 INTER = Link(40e3, 1.0)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.costs.observations import Observations, observed_allreduces
+from hvdprof.analyze.predict.costs.posterior_draws import Observations, observed_allreduces
 from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_TRANSFERS

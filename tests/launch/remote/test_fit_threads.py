@@ -18,7 +18,7 @@ from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.host_probe import MARK, HostProbe
 from hvdprof.launch.remote.remote_launch import LaunchOnHosts, ready_hosts
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_progress import SilentProgress
+from hvdprof.launch.run.sweep_state import SilentProgress
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders.bench_settings import bench_options, bench_settings

@@ -26,8 +26,7 @@ from hvdprof.analyze.predict.costs.algorithm_choice import (
     choose_algorithm,
 )
 from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, NCCL, OPEN_MPI_40, OPEN_MPI_41, Rule
-from hvdprof.analyze.predict.costs.observations import Observations, observed_allreduces
-from hvdprof.analyze.predict.costs.posterior_draws import Prior
+from hvdprof.analyze.predict.costs.posterior_draws import Observations, Prior, observed_allreduces
 from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.results.forecast import Missing
