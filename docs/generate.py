@@ -27,8 +27,8 @@ from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.notes import NoteCode
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.finding_tables import LIVE_EVENTS
 from hvdprof.model.tables.forecast_tables import FORECAST_TABLES
-from hvdprof.model.tables.live_tables import LIVE_EVENTS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.report.answers.json_schema import json_schema

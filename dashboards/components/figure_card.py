@@ -1,6 +1,10 @@
-"""A plotly figure in a card, with buttons that save it."""
+"""A plotly figure in a card, and buttons that copy or save figures, rows and texts.
+
+Tested in ``tests/dashboards/test_browsing.py``.
+"""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import cast
 
 import dash_mantine_components as dmc
@@ -8,9 +12,8 @@ import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from hvdprof.dashboards.components.save_buttons import Saves, save_button
 from hvdprof.dashboards.components.section import attributes, section
-from hvdprof.figures.style.palette import BUTTONS_REMOVED, PLOT_CONFIG
+from hvdprof.figures.palette import BUTTONS_REMOVED, PLOT_CONFIG
 
 # A card has its own button for PNG.
 _REMOVED = [*BUTTONS_REMOVED, "toImage"]
@@ -78,4 +81,45 @@ def figure_graph(figure: go.Figure, label: str, graph_id: str | None = None) -> 
         # Reserve the height while plotly loads, so that the page does not jump.
         style={"minHeight": f"{height}px"} if height else {},
         className="figure-room",
+    )
+
+
+class Saves(StrEnum):
+    """What a button does: its name in ``assets/hvdprof.js``."""
+
+    PNG = "png"
+    SVG = "svg"
+    CSV = "csv"
+    COPY = "copy"
+
+
+def save_button(saves: Saves, name: str, title: str) -> dmc.Button:
+    """A button that saves what has a name on the page, numbers in full.
+
+    Args:
+        saves: The form.
+        name: The name of a figure or a table, and of the file.
+        title: Its heading, for screen readers.
+    """
+    is_copy = saves is Saves.COPY
+    label = f"Copy {title}" if is_copy else f"Save {title} as {saves.upper()}"
+    marks = {"data-saves": str(saves), "data-name": name, "aria-label": label}
+    text = "Copy" if is_copy else saves.upper()
+    return dmc.Button(text, size="compact-xs", variant="default", **marks)
+
+
+def copied_text(text: str, shown: Component) -> dmc.Group:
+    """A text and, to its right, the button; a long text wraps and keeps the width of the button.
+
+    Args:
+        text: The copied text.
+        shown: The component that shows it.
+    """
+    return dmc.Group(
+        [
+            dmc.Box(shown, className="grow"),
+            dmc.CopyButton(value=text, children="Copy", size="compact-sm", className="keep-size"),
+        ],
+        gap="xs",
+        wrap="nowrap",
     )

@@ -6,7 +6,7 @@ from hvdprof.dashboards.components.data_table import filled_card, table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.figures.network.host_links import net_bandwidths
+from hvdprof.figures.host_links import net_bandwidths
 from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_USE
 
 _LINK_COLUMNS = (

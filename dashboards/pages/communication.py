@@ -8,9 +8,9 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.data_table import filled_card, table_card
+from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.network_cards import network_cards
 from hvdprof.dashboards.components.text_table import section_cards
 from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select

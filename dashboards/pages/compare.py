@@ -22,9 +22,9 @@ from hvdprof.dashboards.compared_cells import (
     saved_sides,
     side_of,
 )
+from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
 from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.run_outcome import (
     loss_cards,
     outcome_of,
@@ -43,7 +43,7 @@ from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import has_no_toggles, setting_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
-from hvdprof.report.comparison.comparison_page import no_cause_text
+from hvdprof.report.answers.comparison_page import no_cause_text
 
 PATH = "/compare"
 TITLE = "Compare"

@@ -18,8 +18,8 @@ from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
 from hvdprof.model.results.forecast import Forecast, StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import FORECAST, FORECAST_MEASURE
-from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, forecast_rows
-from hvdprof.report.forecast.forecast_texts import (
+from hvdprof.report.sections.forecast_section import FORECAST_HEADS, forecast_rows
+from hvdprof.report.sections.forecast_texts import (
     caveat_of,
     knee_sentences,
     missing_sentences,

@@ -53,9 +53,8 @@ from hvdprof.model.file_page import FilePage
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES, COLLECTIVES
-from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.finding_tables import FINDINGS, LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.line_tables import LINE_CAUSES, LINE_TABLES, LINES
-from hvdprof.model.tables.live_tables import LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 from hvdprof.model.tables.rank_collective_tables import (
@@ -71,7 +70,6 @@ from hvdprof.model.tables.sample_tables import (
     RANK_SAMPLES,
 )
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
-from hvdprof.model.tables.session_tables import RESETS, SESSION_RANKS, SESSIONS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES, TIMELINES
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,
@@ -89,6 +87,7 @@ from hvdprof.model.tables.waterfall_tables import (
     TOGGLES,
     WATERFALL,
 )
+from hvdprof.model.tables.window_tables import RESETS, SESSION_RANKS, SESSIONS
 
 _MEASURED = (SEGMENTS, RANK_STEPS, TURNS)
 _WAITED = (*_MEASURED, EVENTS, WAITS, ARRIVALS)

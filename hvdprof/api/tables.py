@@ -34,7 +34,7 @@ from hvdprof.model.tables.collective_tables import (
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
-from hvdprof.report.tables.table_files import TableRows
+from hvdprof.report.table_files import TableRows
 
 _EXECUTIONS_AT_ONCE = 4096
 """Bounds memory: an execution has many uses, whose names are text while they are joined to it."""

@@ -94,7 +94,7 @@ def report(
             return
         render = _rendered(loaded, chosen or Format.MARKDOWN, price)
     if is_pdf and output is not None:
-        from hvdprof.report.images.printed_page import write_pdf
+        from hvdprof.report.document.figure_file import write_pdf
 
         write_pdf(render, output, overwrite=force)
         sys.stderr.write(f"Wrote {output}\n")
@@ -125,7 +125,7 @@ def _send(path: Path | None, to: list[str], price: float | None, *, overwrite: b
 
 
 def _write_figure(run: "Run", figure: str, output: Path, *, overwrite: bool) -> None:
-    from hvdprof.report.images.figure_file import write_figure
+    from hvdprof.report.document.figure_file import write_figure
 
     if not run.recorded:
         raise UsageError(
@@ -152,7 +152,7 @@ def _rendered_files(run: "Run", chosen: Format) -> Render:
 
 
 def _format_of(output: Path, figure: str | None) -> Format | None:
-    from hvdprof.report.images.figure_file import IMAGE_SUFFIXES
+    from hvdprof.report.document.figure_file import IMAGE_SUFFIXES
 
     if figure is not None:
         if output.suffix in IMAGE_SUFFIXES:

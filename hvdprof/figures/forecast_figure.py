@@ -7,17 +7,17 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.palette import (
+from hvdprof.figures.palette import (
     CAUSE_COLOURS,
     LINE_COLOURS,
     LINE_DASHES,
     NEUTRAL_COLOUR,
     band,
     empty_figure,
+    plain,
     say,
     translucent,
 )
-from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
 from hvdprof.model.cell_key import of_base_cell

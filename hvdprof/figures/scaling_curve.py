@@ -11,16 +11,16 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.figures.style.palette import (
+from hvdprof.figures.palette import (
     LINE_COLOURS,
     LINE_SYMBOLS,
     NEUTRAL_COLOUR,
     band,
     empty_figure,
+    plain,
     say,
     translucent,
 )
-from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.cell_key import (
     ENGINE_TITLES,
     HOROVOD_ENGINE,

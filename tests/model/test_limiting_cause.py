@@ -20,7 +20,7 @@ from hvdprof.model.causes import (
 )
 from hvdprof.model.results.forecast import Forecast, Question
 from hvdprof.model.results.limiting_cause import LEAST_POINTS, limiting_causes, network_matters
-from hvdprof.report.forecast.forecast_texts import limited_by, verdict_of
+from hvdprof.report.sections.forecast_texts import limited_by, verdict_of
 from tests.builders.finished_forecast import finished_forecast
 from tests.builders.predicted_jobs import stated_costs, stated_job
 

@@ -17,9 +17,9 @@ from hvdprof.analyze.steps.other_load import (
     in_counted_turns,
     turns_by_launch,
 )
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, finished_launches, rows_by_launch
 from hvdprof.model.run import Run
-from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
 from hvdprof.model.tables.window_tables import WINDOWS
 
@@ -37,7 +37,7 @@ class LaunchFacts:
     """Over the steady steps of one launch.
 
     ``step_times_ns`` are those of the job; ``parts_ns`` the mean of each of
-    ``model.step_parts.RECORDED_PARTS`` over ranks and steps, NaN where not measured;
+    ``model.causes.RECORDED_PARTS`` over ranks and steps, NaN where not measured;
     ``samples`` the mean per rank and step, and ``samples_of_ranks`` the smallest and largest mean
     of a rank.
     """

@@ -8,8 +8,8 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.figures.timeline.derived_spans import NAMES
 from hvdprof.figures.timeline.event_companions import RankEvent, same_event, sampled_lines
-from hvdprof.figures.timeline.time_text import length_text, place_text
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, own_times
+from hvdprof.figures.timeline.turn_axis import length_text, place_text
 from hvdprof.figures.timeline.viewport import Ints
 from hvdprof.model.run import Run
 

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
-from hvdprof.model.tables.session_tables import SESSION_RANKS
+from hvdprof.model.tables.window_tables import SESSION_RANKS
 from hvdprof.rundir.layout import session_id
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.recording.recorder_format import SessionLine

@@ -12,14 +12,14 @@ from hvdprof.model.file_page import FileVerdict
 from hvdprof.model.results.forecast import NextSize, ThroughputForecast
 from hvdprof.model.standalone_files import ScalingOfText
 from hvdprof.report.answer import Answer, rows_csv
-from hvdprof.report.forecast.forecast_section import (
+from hvdprof.report.json_values import JsonObject, json_rows, json_value
+from hvdprof.report.sections.forecast_section import (
     EFFICIENCY_HEAD,
     RATE_HEAD,
     chance_head,
     efficiency_cell,
     rate_cell,
 )
-from hvdprof.report.json_values import JsonObject, json_rows, json_value
 from hvdprof.report.sections.section import Action, Head, Page, Section, Tone
 
 SCALING_SCHEMA_VERSION = 2

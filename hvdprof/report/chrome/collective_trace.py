@@ -15,9 +15,8 @@ import pandas as pd
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.interval_lanes import lanes_without_overlap
-from hvdprof.model.nsys_events import NsysEvents, NsysKind
 from hvdprof.model.run import Run
-from hvdprof.model.tables.nsys_tables import NSYS_GPUS
+from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NsysEvents, NsysKind
 from hvdprof.model.tables.rank_collective_tables import (
     INSPECTOR_COLLECTIVES,
     NO_MATCH,

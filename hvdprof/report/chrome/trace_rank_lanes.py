@@ -11,7 +11,7 @@ from hvdprof.report.chrome.trace_event import Lane, TraceEvent, in_order_of_time
 from hvdprof.report.chrome.trace_selection import TracedPass
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 
-# The nearest to hvdprof.figures.style.palette among the names that chrome://tracing knows; Perfetto
+# The nearest to hvdprof.figures.palette among the names that chrome://tracing knows; Perfetto
 # chooses its own.
 _COLOURS = {
     "data": "yellow",

@@ -11,7 +11,7 @@ from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.uncertainty import Spread
 from hvdprof.api import load_run
 from hvdprof.model.results.comparison import Rules
-from hvdprof.report.comparison.comparison_page import line_texts
+from hvdprof.report.answers.comparison_page import line_texts
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.sampled_lines import with_samples
 from tests.builders.step_works import MS, PARTS_MS, simulated

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.ranks.stragglers import live_events
-from hvdprof.model.tables.live_tables import LIVE_EVENTS, WATCHED_EVENTS
+from hvdprof.model.tables.finding_tables import LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.run_tables import STEPS
 from tests.builders.declared_rows import declared_rows
 
