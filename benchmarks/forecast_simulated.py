@@ -27,7 +27,7 @@ from benchmarks.simulated_jobs import (
     simulate,
 )
 from hvdprof.analyze.predict.costs.algorithm_choice import choose_algorithm
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO
+from hvdprof.analyze.predict.costs.cost_draws import GLOO
 from hvdprof.analyze.predict.costs.gradient_trace import Gradients
 from hvdprof.analyze.predict.costs.posterior_draws import Observations
 from hvdprof.analyze.predict.draws import Draws, draw

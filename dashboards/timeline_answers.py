@@ -34,10 +34,11 @@ from hvdprof.figures.timeline.event_search import (
     Hits,
     Opening,
     events_named,
+    lane_notes,
     opening_of,
+    segment_spans,
     steps_of_kind,
 )
-from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans
 from hvdprof.figures.timeline.range_table import range_facts
 from hvdprof.figures.timeline.rank_times import STEP_KINDS, StepKind
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, pass_lanes

@@ -13,8 +13,14 @@ from dash import html
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components.figure_card import copied_text
-from hvdprof.dashboards.components.section import HIDDEN, attributes, fact, section, steps_source
+from hvdprof.dashboards.components.section import (
+    HIDDEN,
+    attributes,
+    copied_text,
+    fact,
+    section,
+    steps_source,
+)
 from hvdprof.dashboards.components.term_link import linked_terms, titled
 from hvdprof.dashboards.view import PASS_KEY, View
 from hvdprof.figures.palette import CAUSE_COLOURS, PART_COLOURS

@@ -14,8 +14,7 @@ from dash.development.base_component import Component
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.dashboards.components.figure_card import copied_text
-from hvdprof.dashboards.components.section import HIDDEN, attributes, folded
+from hvdprof.dashboards.components.section import HIDDEN, attributes, copied_text, folded
 from hvdprof.dashboards.components.term_link import linked_terms, with_code
 from hvdprof.dashboards.view import PASS_KEY, View
 from hvdprof.figures.typical_step import step_windows, typical_step

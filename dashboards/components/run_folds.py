@@ -12,14 +12,17 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.diagnosis_cards import line_card, tile_row
-from hvdprof.dashboards.components.figure_card import (
+from hvdprof.dashboards.components.finding_cards import finding_list
+from hvdprof.dashboards.components.section import (
     Saves,
+    fact,
+    fact_table,
     figure_card,
+    folded,
     low_figure_card,
     save_button,
+    section,
 )
-from hvdprof.dashboards.components.finding_cards import finding_list
-from hvdprof.dashboards.components.section import fact, fact_table, folded, section
 from hvdprof.dashboards.components.term_link import with_code
 from hvdprof.dashboards.components.text_table import saveable, section_cards, text_table
 from hvdprof.dashboards.view import View

@@ -14,8 +14,7 @@ from dash.development.base_component import Component
 from hvdprof.api import Comparison, History, compare, histories_of_analyses
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
-from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.section import figure_card, section
 from hvdprof.dashboards.components.term_link import with_code
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select

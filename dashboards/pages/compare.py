@@ -24,14 +24,13 @@ from hvdprof.dashboards.compared_cells import (
 )
 from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
-from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.run_outcome import (
     loss_cards,
     outcome_of,
     second_run_card,
     toggle_cards,
 )
-from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.section import figure_card, section
 from hvdprof.dashboards.components.text_table import TextRows, section_cards, text_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore

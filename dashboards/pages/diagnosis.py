@@ -20,7 +20,6 @@ from hvdprof.dashboards.components.diagnosis_cards import (
     verdict_band as band_card,
 )
 from hvdprof.dashboards.components.empty_state import empty_state, unread_files
-from hvdprof.dashboards.components.figure_card import low_figure_card
 from hvdprof.dashboards.components.finding_cards import (
     finding_links,
     finding_list,
@@ -34,7 +33,7 @@ from hvdprof.dashboards.components.run_folds import (
     folds_of_run,
     run_facts_card,
 )
-from hvdprof.dashboards.components.section import fact, fact_table, folded, section
+from hvdprof.dashboards.components.section import fact, fact_table, folded, low_figure_card, section
 from hvdprof.dashboards.components.view_control import cell_selects, chosen_cell
 from hvdprof.dashboards.pages import never_empty
 from hvdprof.dashboards.run_store import RunStore

@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.dashboards.components.data_table import filled_card, table_card
 from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
-from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.section import figure_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View

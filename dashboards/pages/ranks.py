@@ -16,7 +16,6 @@ from hvdprof.api.tables import costs_by_steps
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
-from hvdprof.dashboards.components.figure_card import figure_card
 from hvdprof.dashboards.components.rank_details import (
     cost_card,
     negotiations,
@@ -25,7 +24,7 @@ from hvdprof.dashboards.components.rank_details import (
     tensor_waits,
     waits_of_launch,
 )
-from hvdprof.dashboards.components.section import fact, folded, steps_source
+from hvdprof.dashboards.components.section import fact, figure_card, folded, steps_source
 from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View

@@ -56,7 +56,6 @@ from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES, COLLECTIVE
 from hvdprof.model.tables.finding_tables import FINDINGS, LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.line_tables import LINE_CAUSES, LINE_TABLES, LINES
 from hvdprof.model.tables.log_tables import FILES
-from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 from hvdprof.model.tables.rank_collective_tables import (
     COLLECTIVE_BANDWIDTHS,
     MATCHED_COLLECTIVES,
@@ -66,6 +65,10 @@ from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, T
 from hvdprof.model.tables.run_tables import STEPS as RANK_STEPS
 from hvdprof.model.tables.sample_tables import (
     DEVICE_SAMPLES,
+    NET_HOSTS,
+    NET_LINKS,
+    NET_TRANSFERS,
+    NET_USE,
     RANK_MACHINE,
     RANK_SAMPLES,
 )

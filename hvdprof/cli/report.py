@@ -103,7 +103,7 @@ def report(
 
 
 def _send(path: Path | None, to: list[str], price: float | None, *, overwrite: bool) -> None:
-    from hvdprof.report.flat_summary import PREFIX, differing_ranks, flat_summary
+    from hvdprof.report.document.json_report import PREFIX, differing_ranks, flat_summary
     from hvdprof.report.formats import reporter_for, write_with
 
     (folder,) = chosen_paths([path] if path else None, f"hvdprof report RUN --to {to[0]}")

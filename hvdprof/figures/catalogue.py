@@ -23,7 +23,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
 from hvdprof.model.tables.nccl_call_tables import NCCL_CHOICES
-from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.sample_tables import NET_LINKS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, LATENESS
 from hvdprof.model.tables.waterfall_tables import TOGGLES

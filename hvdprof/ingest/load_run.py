@@ -10,12 +10,12 @@ import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.file_entry import ProgressCallback
-from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.light_steps import steps_from_windows
 from hvdprof.ingest.recorder.line_files import lines_of_rank, samples_of_rank
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import (
+    alignment_of,
     exclude_evaluations,
     exclude_profiled,
     session_ranks,

@@ -150,10 +150,9 @@ def _left_out_samples(files: Sequence[Recognised], builder: RunBuilder) -> list[
 
 def _add_launch(folder: Path, found: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
     """The recordings of one launch: those that lie in one folder."""
-    from hvdprof.ingest.recorder.clock_alignment import alignment_of
     from hvdprof.ingest.recorder.light_steps import steps_from_windows
     from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
-    from hvdprof.ingest.recorder.session_rows import exclude_evaluations
+    from hvdprof.ingest.recorder.session_rows import alignment_of, exclude_evaluations
 
     files: dict[int, RecorderFile] = {}
     entries = []

@@ -16,7 +16,6 @@ from hvdprof.model.tables.line_tables import CODE_LINE_TABLES, LINE_TABLES
 from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES
-from hvdprof.model.tables.net_tables import NET_TABLES
 from hvdprof.model.tables.nsys_tables import NSYS_TABLES
 from hvdprof.model.tables.printed_tables import BANDWIDTH_TABLES, TRAINING_LOG_TABLES
 from hvdprof.model.tables.rank_collective_tables import (
@@ -36,7 +35,7 @@ from hvdprof.model.tables.run_tables import (
     TURNS,
     WAITS,
 )
-from hvdprof.model.tables.sample_tables import RANK_MACHINE, SAMPLE_TABLES
+from hvdprof.model.tables.sample_tables import NET_TABLES, RANK_MACHINE, SAMPLE_TABLES
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,

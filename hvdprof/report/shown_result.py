@@ -64,7 +64,7 @@ class _ShownThroughputForecast(_Shown, ThroughputForecast):
     __slots__ = ()
 
     def _answer(self) -> "Answer":
-        from hvdprof.report.answers.scaling import throughput_forecast_answer
+        from hvdprof.report.answers.files import throughput_forecast_answer
 
         return throughput_forecast_answer(self)
 

@@ -13,8 +13,7 @@ import pandas as pd
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.run import Run
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
-from hvdprof.report.chrome.trace_event import rows_of
-from hvdprof.report.chrome.trace_selection import TracedPass
+from hvdprof.report.chrome.trace_selection import TracedPass, rows_of
 
 _OWN_PARTS = ("data", "forward")
 _LAUNCH = ["pass_id", "segment"]

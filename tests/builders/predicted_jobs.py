@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO
 from hvdprof.analyze.predict.costs.collective_cost import Link
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.cost_draws import GLOO, CostDraws
 from hvdprof.analyze.predict.costs.gradient_trace import Gradients
 from hvdprof.analyze.predict.costs.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.horovod_loop import LoopSettings

@@ -4,7 +4,7 @@ import pytest
 from hvdprof.analyze.communication.network import net_links
 from hvdprof.figures.host_links import net_bandwidths
 from hvdprof.ingest.rundir.run_files import net_transfers
-from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.sample_tables import NET_LINKS
 from tests.builders.net_recording import link, net_recording, of_hosts
 
 

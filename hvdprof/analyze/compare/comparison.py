@@ -6,11 +6,16 @@ from functools import partial
 
 import pandas as pd
 
-from hvdprof.analyze.compare.cell_changes import changes_of, shared_cells, twins_apart
+from hvdprof.analyze.compare.cell_changes import (
+    changes_of,
+    gate_results,
+    margins_of,
+    shared_cells,
+    twins_apart,
+)
 from hvdprof.analyze.compare.cell_launches import ReadTimes, launch_times, no_times
 from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compared_pooled
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
-from hvdprof.analyze.compare.gate import gate_results, margins_of
 from hvdprof.analyze.compare.moved_causes import moved_causes
 from hvdprof.analyze.compare.outcomes import overall
 from hvdprof.analyze.compare.rank_changes import line_changes

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, always
 from hvdprof.analyze.predict.costs.collective_cost import Algorithm
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.cost_draws import GLOO, CostDraws, always
 from hvdprof.analyze.predict.costs.ddp_buckets import ddp_buckets, recorded_buckets
 from hvdprof.analyze.predict.costs.gradient_trace import (
     Gradients,

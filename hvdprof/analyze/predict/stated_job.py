@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hvdprof import units
-from hvdprof.analyze.predict.costs.algorithm_rules import RULES, Rule, always
 from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.cost_draws import RULES, CostDraws, Rule, always
 from hvdprof.analyze.predict.costs.gradient_trace import Gradients, assumed_ready
 from hvdprof.analyze.predict.costs.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.horovod_loop import LoopSettings

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from hvdprof import units
-from hvdprof.ingest.recorder.clock_alignment import Alignment
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
+from hvdprof.ingest.recorder.session_rows import Alignment
 from hvdprof.ingest.storage.blocks import Block, names
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode

@@ -15,8 +15,7 @@ from hvdprof.errors import (
     UsageError,
 )
 from hvdprof.launch.functions.function_job import FunctionJob, name_of, returned
-from hvdprof.launch.functions.in_python import InPython
-from hvdprof.launch.functions.on_ray import OnRay
+from hvdprof.launch.functions.in_python import InPython, OnRay
 from hvdprof.launch.functions.on_spark import OnSpark
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.preflight import GLOO, MPI

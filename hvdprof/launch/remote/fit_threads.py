@@ -18,7 +18,7 @@ from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
-from hvdprof.rundir.recording.host_format import HostFacts
+from hvdprof.rundir.recording.sample_format import HostFacts
 
 
 def capacity_of(settings: Settings, facts: Mapping[str, HostFacts]) -> Capacity:

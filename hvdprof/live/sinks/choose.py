@@ -144,7 +144,7 @@ def _errors_of(name: str) -> Iterator[None]:
 
 def _destination(name: str, folder: Path) -> Sink:
     if name == "otel":
-        from hvdprof.live.sinks.otel import OtelMetrics
+        from hvdprof.live.sinks.metrics_server import OtelMetrics
 
         return OtelMetrics()
     if name == "wandb":

@@ -19,7 +19,7 @@ from hvdprof.model.results.selftest import (
 )
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.finding_tables import NETWORK_RULES
-from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.sample_tables import NET_LINKS
 from hvdprof.report.answer import Answer
 from hvdprof.report.json_values import JsonObject, json_rows, json_value
 from hvdprof.report.sections.network import LINK_HEADS, link_cells

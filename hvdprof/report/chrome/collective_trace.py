@@ -25,7 +25,7 @@ from hvdprof.model.tables.rank_collective_tables import (
 )
 from hvdprof.model.tables.timeline_tables import TIMELINES
 from hvdprof.report.chrome.chrome_trace import TraceContent
-from hvdprof.report.chrome.trace_event import (
+from hvdprof.report.chrome.trace_selection import (
     Lane,
     TraceEvent,
     in_order_of_time,

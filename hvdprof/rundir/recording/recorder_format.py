@@ -11,7 +11,6 @@ History of the schema:
 from collections.abc import Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from hvdprof.rundir.recording.host_format import HostFacts
 from hvdprof.rundir.recording.line_format import (
     CallLine,
     Key,
@@ -19,7 +18,7 @@ from hvdprof.rundir.recording.line_format import (
     SamplingLine,
     WindowLine,
 )
-from hvdprof.rundir.recording.sample_format import SamplesLine
+from hvdprof.rundir.recording.sample_format import HostFacts, SamplesLine
 
 RECORDER_SCHEMA_VERSION = 1
 

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.compare.gate import gate_results, margins_of, parse_condition
+from hvdprof.analyze.compare.cell_changes import gate_results, margins_of, parse_condition
 from hvdprof.errors import UsageError
 from hvdprof.model.results.comparison import EFFICIENCY, STEP_TIME, ComparisonOutcome
 from hvdprof.model.tables.comparison_tables import COMPARED_CELLS, COMPARED_POOLED
