@@ -26,7 +26,6 @@ CUTS |= {"split", "rsplit"}
 
 _ADDRESS = "the address of a page"
 _COLUMN = "the name of a column or of a rule"
-_IMPORT = "the module that an import lacks"
 _NUMBER = "the sign of a number"
 _BASELINE = "SCALING.baseline, `torch np=1`"
 _DRAWN = "any text, to draw it"
@@ -39,13 +38,11 @@ ALLOWED = {
     "hvdprof/report/chrome/collective_trace.py": (1, _LOG),
     "hvdprof/report/answers/comparison_formats.py": (1, _COLUMN),
     "hvdprof/report/ci_formats.py": (1, _DRAWN),
-    "hvdprof/report/document/html_report.py": (2, _IMPORT),
-    "hvdprof/report/document/markdown_report.py": (1, _IMPORT),
     "hvdprof/report/document/section_markdown.py": (4, _DRAWN),
     "hvdprof/report/document/templated.py": (1, _DRAWN),
     "hvdprof/report/sections/forecast_texts.py": (1, _WORDS),
     "hvdprof/report/formats.py": (3, "the name of a file"),
-    "hvdprof/report/document/figure_file.py": (3, _IMPORT),
+    "hvdprof/report/document/figure_file.py": (1, "what a browser prints"),
     "hvdprof/report/screen/open_points.py": (2, _WORDS + "; " + _NUMBER),
     "hvdprof/report/finding_texts.py": (3, "verdicts on files and notes are running texts"),
     "hvdprof/report/table_query.py": (5, "a file of the kernel; messages of DuckDB"),
@@ -90,7 +87,7 @@ ALLOWED = {
     "dashboards/components/run_outcome.py": (1, _ADDRESS),
     "dashboards/components/term_link.py": (2, "terms of the glossary in any text"),
     "dashboards/bounded_server.py": (1, "a header of HTTP"),
-    "dashboards/compared_cells.py": (1, _ADDRESS),
+    "dashboards/run_rows.py": (1, _ADDRESS),
     "dashboards/pages/nccl.py": (1, _COLUMN),
     "dashboards/components/run_folds.py": (1, _WORDS),
     "dashboards/view.py": (6, _ADDRESS),

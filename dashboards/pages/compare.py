@@ -10,18 +10,6 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.api import waterfall_diff
-from hvdprof.dashboards.compared_cells import (
-    HEADS,
-    Side,
-    cell_text,
-    cells_of,
-    is_main_cell,
-    marked,
-    names_in,
-    numbers_of,
-    saved_sides,
-    side_of,
-)
 from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
 from hvdprof.dashboards.components.run_outcome import (
@@ -33,6 +21,18 @@ from hvdprof.dashboards.components.run_outcome import (
 from hvdprof.dashboards.components.section import figure_card, section
 from hvdprof.dashboards.components.text_table import TextRows, section_cards, text_card
 from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.run_rows import (
+    HEADS,
+    Side,
+    cell_text,
+    cells_of,
+    is_main_cell,
+    marked,
+    names_in,
+    numbers_of,
+    saved_sides,
+    side_of,
+)
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.errors import HvdprofError

@@ -5,7 +5,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.fewer_rows import bin_means, bin_starts, largest_of_each
+from hvdprof.figures.launch import bin_means, bin_starts, largest_of_each
 from hvdprof.figures.palette import (
     COVER_COLOURS,
     LINE_COLOURS,

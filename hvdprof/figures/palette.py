@@ -280,3 +280,16 @@ def plain(name: object, longest: int = _LONGEST) -> str:
         longest: Most characters that are shown.
     """
     return html.escape(shortened(" ".join(str(name).split()), longest), quote=False)
+
+
+def efficiency_bars(rows: pd.DataFrame, colour: str) -> dict[str, object]:
+    """The intervals of efficiencies, for ``error_y``."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": (rows["efficiency_high"] - rows["efficiency"]).fillna(0),
+        "arrayminus": (rows["efficiency"] - rows["efficiency_low"]).fillna(0),
+        "color": colour,
+        "thickness": 1.5,
+        "width": 5,
+    }

@@ -6,8 +6,14 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.figures.fewer_rows import bin_largest, bin_means, bin_starts
-from hvdprof.figures.launch import launches_in, rows_of_launch, step_names
+from hvdprof.figures.launch import (
+    bin_largest,
+    bin_means,
+    bin_starts,
+    launches_in,
+    rows_of_launch,
+    step_names,
+)
 from hvdprof.figures.palette import (
     LINE_COLOURS,
     NEUTRAL_COLOUR,

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.fewer_rows import bin_means, bin_starts
+from hvdprof.figures.launch import bin_means, bin_starts
 from hvdprof.figures.palette import (
     LINE_COLOURS,
     LINE_DASHES,

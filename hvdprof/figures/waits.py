@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.fewer_rows import bin_largest, bin_starts, largest_of_each
+from hvdprof.figures.launch import bin_largest, bin_starts, largest_of_each
 from hvdprof.figures.palette import (
     LATE_SCALE,
     LINE_COLOURS,

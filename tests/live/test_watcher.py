@@ -164,7 +164,7 @@ def test_a_full_disk_is_a_problem_and_the_event_is_reported(tmp_path, clock, mon
 
     job = LiveJob(tmp_path, 2, _slow(0, 300))
     job.record(60)
-    monkeypatch.setattr("hvdprof.live.event_file.open_run_file", full)
+    monkeypatch.setattr("hvdprof.live.watched_job.open_run_file", full)
     monkeypatch.setattr("hvdprof.live.on_demand.open_run_file", full)
     watcher = _watcher(job, clock)
     look = watcher.look()

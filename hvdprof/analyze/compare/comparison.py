@@ -230,12 +230,8 @@ def _notes(analysis: RunAnalysis) -> Iterator[str]:
     if stands := standing(analysis.run.manifest):
         yield f"{name} {stands}: what is measured so far is compared."
     for failed in analysis.failed:
-        cell = dict(zip(CELL_KEY, _key_of(failed), strict=True))
+        cell = {name: getattr(failed, name) for name in CELL_KEY}
         yield f"{name}: {cell_label(cell)} failed: {failed.reason}"
-
-
-def _key_of(failed: object) -> list[object]:
-    return [getattr(failed, name) for name in CELL_KEY]
 
 
 def _only(first: ComparedSide, second: ComparedSide) -> Iterator[str]:

@@ -13,9 +13,8 @@ from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import python_program
 from hvdprof.launch.processes.interruption import OrphanGuard
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
-from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.host_survey import ask_hosts, has_other_hosts
-from hvdprof.launch.remote.host_watch import HostWatch
+from hvdprof.launch.remote.host_watch import HostWatch, capacity_of, fit_to_hosts
 from hvdprof.launch.remote.live_copies import LiveCopies
 from hvdprof.launch.remote.pass_files import pack
 from hvdprof.launch.remote.remote_shell import (

@@ -62,11 +62,11 @@ from hvdprof.machine.install.horovod_features import (
     require_torch,
 )
 from hvdprof.machine.mpi import Mpi, find_mpi
+from hvdprof.rundir.gpu_crowd import PRICE_OPTION, price_in
 from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
 from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, HOROVOD_ENGINE, TF_ENGINES
-from hvdprof.rundir.price import PRICE_OPTION, price_in
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
 from hvdprof.rundir.run_lock import exclusive_run
 from hvdprof.rundir.written_file import check_place

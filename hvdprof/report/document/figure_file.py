@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError, UsageError
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError, UsageError, needs_extra
 from hvdprof.model.results.comparison import History
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.document import draw_image
@@ -24,6 +24,7 @@ _ATTEMPTS = 3
 _ATTEMPT_LIMIT_S = 60.0
 
 _LIMIT_S = 120.0
+_IMAGE = "An image of a figure"
 _OTHERWISE = "hvdprof report RUN -o report.html writes a page that any browser prints as a PDF."
 
 
@@ -36,14 +37,9 @@ def write_figure(analysis: RunAnalysis, name: str, path: Path, *, overwrite: boo
         EnvironmentNotReadyError: No browser is there that could draw it, or it does not answer.
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
-    try:
+    with needs_extra(_IMAGE, "report"):
         from hvdprof.figures.catalogue import figure_kind
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("hvdprof"):
-            raise
-        raise MissingExtraError("An image of a figure", extra="report") from error
-    if find_spec("kaleido") is None:
-        raise MissingExtraError("An image of a figure", extra="report")
+    _require_kaleido()
     _write(figure_kind(name).draw(analysis).to_json(), path, overwrite=overwrite)
 
 
@@ -58,15 +54,15 @@ def write_history(found: History, path: Path, *, overwrite: bool = False) -> Non
         raise UsageError(
             f"{path} is no image.", hint=f"File names that end in {', '.join(IMAGE_SUFFIXES)}."
         )
-    try:
+    with needs_extra(_IMAGE, "report"):
         from hvdprof.figures.history_figure import history_figure
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("hvdprof"):
-            raise
-        raise MissingExtraError("An image of a figure", extra="report") from error
-    if find_spec("kaleido") is None:
-        raise MissingExtraError("An image of a figure", extra="report")
+    _require_kaleido()
     _write(history_figure(found).to_json(), path, overwrite=overwrite)
+
+
+def _require_kaleido() -> None:
+    if find_spec("kaleido") is None:
+        raise MissingExtraError(_IMAGE, extra="report")
 
 
 def _write(figure: str, path: Path, *, overwrite: bool) -> None:
@@ -155,10 +151,8 @@ def write_pdf(render: Callable[[IO[str]], object], path: Path, *, overwrite: boo
 
 def _browser() -> str:
     """The browser that draws images of figures, too."""
-    try:
+    with needs_extra("A PDF of the report", "report"):
         from choreographer.browsers.chromium import Chromium
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("A PDF of the report", extra="report") from error
     found = Chromium.find_browser(skip_local=False)
     if not found:
         raise EnvironmentNotReadyError(

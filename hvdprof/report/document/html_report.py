@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import IO, Any, ClassVar
 
-from hvdprof.errors import MissingExtraError
+from hvdprof.errors import needs_extra
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
 from hvdprof.report.screen.file_tiles import has_comparison
@@ -85,7 +85,7 @@ def html_page(analysis: RunAnalysis) -> str:
     Raises:
         MissingExtraError: plotly or jinja2 is not installed.
     """
-    try:
+    with needs_extra("The HTML report", "report"):
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
 
@@ -95,10 +95,6 @@ def html_page(analysis: RunAnalysis) -> str:
         from hvdprof.figures.timeline.still import still_timeline
         from hvdprof.figures.waterfall_figure import waterfall_figure
         from hvdprof.report.document.templated import fill
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("hvdprof"):
-            raise
-        raise MissingExtraError("The HTML report", extra="report") from error
 
     def drawn(name: str, figure: Any = None, *, title: str = "", div: str = "") -> dict[str, str]:
         kind = figure_kind(name)
@@ -154,12 +150,8 @@ def render_page_html(page: Callable[[], Page], name: str, stream: IO[str]) -> No
     Raises:
         MissingExtraError: jinja2 is not installed.
     """
-    try:
+    with needs_extra("The report", "report"):
         from hvdprof.report.document.templated import fill_page
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("hvdprof"):
-            raise
-        raise MissingExtraError("The report", extra="report") from error
     stream.write(fill_page(page(), name))
 
 

@@ -1,4 +1,4 @@
-"""The five numbers of the first screen: efficiency, throughput, cause, potential and trust.
+"""The first screen: five numbers, and how far a run is that is being measured.
 
 Tested in ``tests/dashboards/test_diagnosis.py``.
 """
