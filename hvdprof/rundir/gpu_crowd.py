@@ -1,7 +1,4 @@
-"""The GPUs of ranks: which ranks of a host share one, and what one costs per hour.
-
-Tested in ``tests/analyze/verdict/test_loss_cost.py``.
-"""
+"""The GPUs of ranks: which ranks of a host share one, and what one costs per hour."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,4 @@
-"""A timeline as SVG, which needs no script: three steps of the finding on every rank.
-
-Tested in ``tests/report/document/test_html_report.py``.
-"""
+"""A timeline as SVG, which needs no script: three steps of the finding on every rank."""
 
 from dataclasses import dataclass
 from html import escape

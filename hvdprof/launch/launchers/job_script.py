@@ -1,7 +1,4 @@
-"""A measurement as a job of a cluster: a script for Slurm's queue, a manifest of Kubernetes.
-
-Tested in ``tests/cli/measuring/test_sbatch.py``.
-"""
+"""A measurement as a job of a cluster: a script for Slurm's queue, a manifest of Kubernetes."""
 
 import json
 import math

@@ -1,7 +1,4 @@
-"""What is found wrong: by analyses of a run, and by `hvdprof watch` while the job ran.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""What is found wrong: by analyses of a run, and by `hvdprof watch` while the job ran."""
 
 from hvdprof.model.schema import Column, Table
 from hvdprof.rundir.recording.stall_format import EventKind

@@ -1,8 +1,4 @@
-"""The tables of exports of Nsight Systems, and the events of which a reader makes them.
-
-Tested in ``tests/model/tables/test_run_tables.py`` and
-``tests/report/chrome/test_collective_trace.py``.
-"""
+"""The tables of exports of Nsight Systems, and the events of which a reader makes them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

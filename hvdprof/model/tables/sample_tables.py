@@ -1,7 +1,4 @@
-"""Tables on the machine: samples of ranks, hosts and GPUs, and the network between hosts.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables on the machine: samples of ranks, hosts and GPUs, and the network between hosts."""
 
 from hvdprof.model.schema import Column, Table
 

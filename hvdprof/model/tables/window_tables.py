@@ -1,7 +1,4 @@
-"""Tables of what are no single steps: windows, evaluations, elastic sessions and resets.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables of what are no single steps: windows, evaluations, elastic sessions and resets."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,4 @@
-"""The first screen: five numbers, and how far a run is that is being measured.
-
-Tested in ``tests/dashboards/test_diagnosis.py``.
-"""
+"""The first screen: five numbers, and how far a run is that is being measured."""
 
 import math
 from dataclasses import dataclass
