@@ -35,11 +35,6 @@ class ModelGradients:
     costs: tuple[int, ...]
     is_counted: bool
 
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all gradients."""
-        return sum(self.size_bytes)
-
 
 def model_gradients(name: str) -> ModelGradients:
     """The gradients of a reference model, or of the model that a function of the user returns.

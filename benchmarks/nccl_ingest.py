@@ -6,7 +6,8 @@ over the lines alone, and one regular expression for the prefix alone. Medians o
 CPU seconds.
 
 ``--ranks 32`` writes one log for each process instead, as NCCL_DEBUG_FILE does, of ``--mb`` in all,
-and measures the whole of ``hvdprof analyze``.
+one init and then calls, and measures the whole of ``hvdprof analyze``, in turn with that of another
+checkout (``--against``).
 """
 
 import argparse
@@ -20,7 +21,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.start import seconds_of
+from benchmarks.inspector_ingest import analyzed, shown
 from hvdprof.ingest.nccl.line_prefixes import HEAD
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import LogFile
@@ -36,9 +37,14 @@ def main() -> None:
     parser.add_argument("--way", choices=sorted(WAYS), help="read once and print; for itself")
     parser.add_argument("--file", type=Path, help="the file that --way reads")
     parser.add_argument("--ranks", type=int, help="a log for each of so many ranks, by analyze")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of --ranks")
+    parser.add_argument("--against", type=Path, help="checkout of another version, for --ranks")
     options = parser.parse_args()
     if options.ranks:
-        _analyze(options.ranks, options.mb * 10**6)
+        ways = {"this version": Path(__file__).parent.parent}
+        if options.against is not None:
+            ways["other version"] = options.against
+        _analyze(options.ranks, options.mb * 10**6, ways, options.rounds)
         return
     if options.way:
         print(*_measured(WAYS[options.way], options.file))
@@ -102,22 +108,44 @@ def _compare(path: Path) -> None:
         print(f"{name:8} {megabytes / seconds:6.1f} MB/cpu-s   peak {peak:.0f} MB")
 
 
-def _analyze(num_ranks: int, size: int) -> None:
-    """Print the CPU seconds of ``analyze`` of logs of one process each."""
-    block = _synthetic()
+def _analyze(num_ranks: int, size: int, ways: dict[str, Path], num_rounds: int) -> None:
+    """Print CPU seconds, seconds and peak memory of ``analyze`` of logs of one process each."""
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"nccl.{rank}.log" for rank in range(num_ranks)]
-        for rank, path in enumerate(paths):
-            # The lines of one of the eight ranks of the block, under a process of their own.
-            begin, own = f"elm{rank % 8 // 4}:{9000 + rank % 8}:".encode(), f"elm0:{20000 + rank}:"
-            lines = [line for line in block.splitlines(keepends=True) if line.startswith(begin)]
-            one = b"".join(lines).replace(begin, own.encode())
-            path.write_bytes(one * (size // num_ranks // len(one) + 1))
-        seconds = statistics.median(
-            seconds_of(("-m", "hvdprof", "analyze", *map(str, paths))) for _ in range(_ROUNDS)
-        )
-        megabytes = sum(path.stat().st_size for path in paths) / 1e6
-    print(f"{num_ranks} logs, {megabytes:.0f} MB: {seconds:.1f} CPU seconds by analyze")
+        logs = Path(folder) / "logs"
+        logs.mkdir()
+        calls = _calls_of(size // num_ranks)
+        for rank in range(num_ranks):
+            own = f"elm{rank // 8}:{20000 + rank}:{20000 + rank} [{rank % 8}] NCCL INFO "
+            text = "".join(f"{own}{line}\n" for line in (*_init(rank, num_ranks), *calls))
+            (logs / f"nccl.{rank}.log").write_text(text)
+        megabytes = sum(path.stat().st_size for path in logs.iterdir()) / 1e6
+        print(f"{num_ranks} logs, {num_ranks * len(calls):,} calls, {megabytes:.0f} MB")
+        rounds: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ways}
+        for _ in range(num_rounds):
+            for name, checkout in ways.items():
+                rounds[name].append(analyzed(checkout, [logs]))
+    for name, measured in rounds.items():
+        print(f"{name:15} {shown(measured)}")
+
+
+def _init(rank: int, num_ranks: int) -> list[str]:
+    """The init of one rank, behind the prefix."""
+    pairs = f"rank {rank} nranks {num_ranks} cudaDev {rank % 8} busId 1c000 commId 0x77"
+    return [
+        *(f"Channel {number:02d}/0 : {rank}[0] -> {(rank + 1) % num_ranks}[1] via P2P/CUMEM/read"
+          for number in range(16)),
+        f"comm 0x55b6a9000 {pairs} - Init COMPLETE",
+    ]  # fmt: skip
+
+
+def _calls_of(size: int) -> list[str]:
+    """So many bytes of calls, behind the prefix: 64 buckets of gradients, step by step."""
+    return [
+        f"AllReduce: opCount {call:x} sendbuff 0x7f{call % 64:02x}00000000 recvbuff "
+        f"0x7f{call % 64:02x}00000000 count {1024 * (1 + call % 64)} datatype 7 op 0 root 0 comm "
+        "0x55b6a9000 [nranks=8] stream 0x55b6a98daaf0"
+        for call in range(size // 210)
+    ]
 
 
 def _write(path: Path, size: int, source: Path | None) -> None:

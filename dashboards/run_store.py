@@ -38,6 +38,8 @@ Finished = RunAnalysis | FilesAnalysis
 
 def read_and_analyze(path: Path, price: float | None = None) -> Finished:
     """The finished analysis of a run directory, at a price per GPU and hour, or of a file."""
+    if is_run_directory(path):
+        return analyze_run(path, price=price)
     run = load_run(path)
     return analyze_run(run, price=price) if run.recorded else analyze_files(run)
 

@@ -79,8 +79,9 @@ settings.register_profile("few", deadline=None, derandomize=True, max_examples=1
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_state(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Commands of the tests seal runs with a key of their own, not with that of the user."""
+    """Commands of the tests seal runs with a key of their own, and read and leave no analyses."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    os.environ["HVDPROF_ANALYSIS_CACHE"] = "0"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -226,7 +226,7 @@ def cell_table(table: ModelTable, scaling: pd.DataFrame, main: FrameRow | None) 
 def _cells(row: CellRow, step_fact: str) -> tuple[Component | str, ...]:
     return (
         row.np,
-        row.toggles,
+        row.setting,
         row.samples_per_s,
         html.Span(row.step_median, **fact(step_fact)),
         row.step_p95,

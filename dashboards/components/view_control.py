@@ -72,13 +72,13 @@ def chosen_cell(
 
 
 def cell_selects(cells: Sequence[WaterfallCell], chosen: WaterfallCell) -> dmc.Group:
-    """Lists of the numbers of ranks, models and toggles; only those with a choice."""
+    """Lists of models, numbers of ranks and settings; only those with a choice."""
     of_model = [cell for cell in cells if cell.model == chosen.model]
     of_size = [cell for cell in of_model if cell.np == chosen.np]
     offers = (
         ("model", "Model", [cell.model for cell in cells], chosen.model),
         ("np", "Ranks", [str(cell.np) for cell in of_model], str(chosen.np)),
-        ("toggles", "Toggles", [cell.toggles for cell in of_size], chosen.toggles),
+        ("toggles", "Setting", [cell.toggles for cell in of_size], chosen.toggles),
     )
     return dmc.Group(
         [

@@ -105,6 +105,7 @@ if TYPE_CHECKING:
         Stall as Stall,
         SweepProgress as SweepProgress,
         launch_title as launch_title,
+        segment_title as segment_title,
     )
     from hvdprof.api.run_entries import list_runs
     from hvdprof.api.runs import (
@@ -218,6 +219,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "plan_resume",
         "queue",
         "resume",
+        "segment_title",
     ),
     "measurement": ("Measurement", "PlannedLaunch"),
     "options": (

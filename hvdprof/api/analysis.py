@@ -170,6 +170,8 @@ def limit_results(
     Raises:
         UsageError: One of them has another form, or the files do not show what it limits.
     """
+    if not limits:
+        return ()
     from hvdprof.analyze.verdict import limits as limits_of
     from hvdprof.model.standalone_files import FilesAnalysis
 
@@ -177,8 +179,7 @@ def limit_results(
         return limits_of.limit_results(analysis, limits)
     from hvdprof.analyze.files.joint_verdict import scaling_of_run
 
-    scaling = scaling_of_run(analysis.run).scaling if limits else analysis.throughput_scaling
-    return limits_of.file_limit_results(scaling, limits)
+    return limits_of.file_limit_results(scaling_of_run(analysis.run).scaling, limits)
 
 
 def write_report(

@@ -16,7 +16,7 @@ from hvdprof.analyze.compare.comparison import (
 from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.api.run_entries import list_runs
-from hvdprof.api.runs import analyze_run, is_run_directory, load_run
+from hvdprof.api.runs import analyze_run, is_run_directory
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.load import missing, read_scaling_text
 from hvdprof.model.results.comparison import (
@@ -60,7 +60,7 @@ def compare(
 
     >>> compare("runs/example", "runs/sweep")
     Traceback (most recent call last):
-    hvdprof.errors.UnreadableInputError: ...
+    hvdprof.errors.NotComparableError: ...
     >>> print(compare("rates.csv", "faster.csv").outcome)
     inconclusive
 
@@ -79,7 +79,8 @@ def compare(
 
     Raises:
         UsageError: A condition cannot be read, the margin is not between 0 and 1, or both are one.
-        UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
+        NotComparableError: Both have no cell in common.
+        UnreadableInputError: A path holds nothing to compare.
     """
     rules = comparison_rules(margin, fail_on, force=force, level=level)
     one, other = (
@@ -185,7 +186,8 @@ def compare_by_rules(
     """The same as ``compare`` by rules that are checked already.
 
     Raises:
-        UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
+        NotComparableError: Both have no cell in common.
+        UnreadableInputError: A path holds nothing to compare.
     """
     return shown(compare_sides(_side(first), _side(second), rules))
 
@@ -202,7 +204,7 @@ def _side(given: str | Path | RunAnalysis) -> ComparedSide:
         return _side_of(given)
     path = Path(given)
     if is_run_directory(path):
-        return _side_of(analyze_run(load_run(path)))
+        return _side_of(analyze_run(path))
     if not path.exists():
         raise missing(path)
     if path.is_dir():

@@ -16,7 +16,7 @@ from hvdprof.analyze.predict.forecast_score import (
     past_errors,
 )
 from hvdprof.api.run_entries import list_runs
-from hvdprof.api.runs import analyze_run, is_run_directory, load_run
+from hvdprof.api.runs import analyze_run, is_run_directory
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load import missing
 from hvdprof.model.results.forecast import StoredForecast
@@ -97,7 +97,7 @@ def run_analysis(path: Path) -> RunAnalysis:
             f"{path} is not a run directory: it holds no manifest.json.",
             hint="A table of ranks and speeds: hvdprof predict --table FILE.csv --np 64",
         )
-    return analyze_run(load_run(path))
+    return analyze_run(path)
 
 
 def _write_scores(folder: Path, scores: pd.DataFrame) -> None:

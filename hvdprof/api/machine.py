@@ -10,6 +10,7 @@ from hvdprof.api.options import NetOptions
 from hvdprof.errors import HvdprofError
 from hvdprof.launch.launchers.choose_launcher import find_launcher
 from hvdprof.launch.plan.options import check_options
+from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.remote.host_survey import host_records, survey_hosts
 from hvdprof.launch.remote.net_measurement import (
     THOROUGH,
@@ -139,9 +140,11 @@ def install_horovod(request: InstallRequest, progress: InstallProgress) -> Insta
         MissingExtraError: torch or another requirement of the build is not installed.
         EnvironmentNotReadyError: The machine lacks something, which the message names.
         BuildFailedError: The build or the trial failed; the message names the log.
+        InterruptedRunError: Ctrl-C or SIGTERM; the compilers are ended.
         StorageError: The wheel or the log cannot be written.
     """
-    return Installer(request, progress).install()
+    with interruptible():
+        return Installer(request, progress).install()
 
 
 def _as_json(value: object) -> object:

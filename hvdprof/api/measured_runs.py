@@ -30,10 +30,10 @@ from hvdprof.launch.run.script_launcher import launcher_name
 from hvdprof.launch.run.script_run import check_run_options, prepare_script, sizes_of
 from hvdprof.launch.run.sweep_state import SilentProgress as SilentProgress
 from hvdprof.launch.run.sweep_state import SweepProgress as SweepProgress
-from hvdprof.model.cell_key import ENGINE_TITLES
-from hvdprof.rundir.manifest import Manifest
+from hvdprof.model.cell_key import ENGINE_TITLES, setting_name
+from hvdprof.rundir.manifest import NOT_ENDED, Manifest
 from hvdprof.rundir.manifest import PassRecord as PassRecord
-from hvdprof.rundir.plan import OTHER_ENGINES, TORCH_ENGINE
+from hvdprof.rundir.plan import COLLECTIVES_ENGINE, OTHER_ENGINES, TORCH_ENGINE
 from hvdprof.rundir.written_file import check_place, write_whole
 
 
@@ -44,9 +44,20 @@ def launch_title(record: PassRecord) -> str:
     ranks = "1 rank" if record.size == 1 else f"{record.size} ranks"
     if all(segment.segment.engine == TORCH_ENGINE for segment in record.segments):
         return f"{ranks}, {ENGINE_TITLES[TORCH_ENGINE]}, repeat {record.repeat}"
-    is_named = record.engine in OTHER_ENGINES
+    # Which engine a script of torch.distributed has is known once its ranks have named it.
+    is_open = record.engine == COLLECTIVES_ENGINE and record.status in NOT_ENDED
+    is_named = record.engine in OTHER_ENGINES and not is_open
     engine = f"{ENGINE_TITLES[record.engine]}, " if is_named else ""
     return f"{ranks}, {engine}{record.mode}, repeat {record.repeat}"
+
+
+def segment_title(record: PassRecord, segment_id: str) -> str:
+    """A segment of a launch by its model and setting: ``mnist, fp16``; a script by its name."""
+    parts = {part.segment.id: part.segment for part in record.segments}
+    if (own := parts.get(segment_id)) is None:
+        return segment_id
+    setting = setting_name(own.engine, own.compression, own.reduction)
+    return own.model if len(parts) == 1 else f"{own.model}, {setting}"
 
 
 def measure(options: BenchOptions | RunOptions, *, progress: SweepProgress | None = None) -> Path:

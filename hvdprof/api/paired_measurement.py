@@ -17,7 +17,12 @@ from hvdprof.api.comparison import (
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import CompareOptions
-from hvdprof.errors import HvdprofError, SweepIncompleteError, UnreadableInputError
+from hvdprof.errors import (
+    HvdprofError,
+    NotComparableError,
+    SweepIncompleteError,
+    UnreadableInputError,
+)
 from hvdprof.launch.plan.compare_options import variants_of
 from hvdprof.launch.plan.preflight import parse_duration
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved
@@ -105,7 +110,7 @@ class PairedMeasurement:
         """The comparison of what was measured.
 
         Raises:
-            UnreadableInputError: Both have no cell in common.
+            NotComparableError: Both have no cell in common.
         """
         first, second = (variant.folder for variant in self.variants)
         return compare_by_rules(first, second, self._rules)
@@ -130,7 +135,7 @@ class PairedMeasurement:
         """
         try:
             found = self.compare()
-        except UnreadableInputError:
+        except (NotComparableError, UnreadableInputError):
             # One variant has no result yet: there is nothing to decide by.
             return False
         if found.outcome is ComparisonOutcome.NOT_COMPARABLE:

@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING
 from hvdprof import units
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import load
-from hvdprof.ingest.load import (
-    SLOW_HINT,
-    Kind,
-    is_slow,
-    recognise,
-)
-from hvdprof.ingest.load import (
-    ProgressCallback as ProgressCallback,
-)
-from hvdprof.ingest.load import (
-    numba_refusal as numba_refusal,
-)
+from hvdprof.ingest.load import Kind, recognise
+from hvdprof.ingest.load import ProgressCallback as ProgressCallback
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -224,7 +214,12 @@ def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
     return {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
 
 
-def analyze_run(run: "Run | str | Path", *, price: float | None = None) -> "Analysis":
+def analyze_run(
+    run: "Run | str | Path",
+    *,
+    price: float | None = None,
+    progress: ProgressCallback | None = None,
+) -> "Analysis":
     """The finished analysis of a run.
 
     >>> analysis = analyze_run("runs/example")
@@ -247,19 +242,23 @@ def analyze_run(run: "Run | str | Path", *, price: float | None = None) -> "Anal
         run: A run of ``load_run``, or the run directory.
         price: Of a GPU, or of a rank that computes on none, per hour; that of the run, else
             ``HVDPROF_PRICE``, when not given. The verdict then says what its largest loss costs.
+        progress: As for ``load_run``; never called for an analysis that is in the cache.
 
     Raises:
         UnreadableInputError: The path is no run directory.
         UsageError: The price is no number, or negative.
     """
     # Importing the analysis of runs takes longer than reading a small file.
-    from hvdprof.analyze import pipeline
     from hvdprof.api.analysis import Analysis
 
-    if not isinstance(run, str | Path):
-        return Analysis.of(pipeline.analyze_run(run, price))
-    loaded = load_run(run)
-    if not loaded.recorded:
+    if isinstance(run, str | Path) and is_run_directory(Path(run)):
+        from hvdprof.api.cached_analysis import cached_analysis
+
+        return Analysis.of(cached_analysis(Path(run), price, progress))
+    from hvdprof.analyze import pipeline
+
+    loaded = load_run(run, progress=progress) if isinstance(run, str | Path) else run
+    if loaded is not run and not loaded.recorded:
         raise UnreadableInputError(
             f"{run} is no run directory.", hint="analyze_files(load_run(PATH)) is for other files."
         )
@@ -276,7 +275,12 @@ def slow_hint(file: Path) -> str:
     """
     if numba_refusal():
         return numba_refusal()
-    if not file.is_file() or not is_slow(file) or recognise(file).kind != Kind.TIMELINE:
+    if not file.is_file() or not load.is_slow(file) or recognise(file).kind != Kind.TIMELINE:
         return ""
     size = units.byte_size(file.stat().st_size)
-    return f"{file} has {size} and is read without compiled code: {SLOW_HINT}"
+    return f"{file} has {size} and is read without compiled code: {load.SLOW_HINT}"
+
+
+def numba_refusal() -> str:
+    """Why numba could not be used although it is installed; empty where it could be."""
+    return load.numba_refusal()

@@ -17,7 +17,7 @@ from hvdprof.report.format_names import FILES_READ, GATE_SUFFIXES, GATES, Analys
 
 if TYPE_CHECKING:
     from hvdprof.api.analysis import Analysis, LimitResult
-    from hvdprof.api.runs import FilesAnalysis
+    from hvdprof.api.runs import FilesAnalysis, Run
     from hvdprof.report.formats import Reporter
 
 
@@ -117,10 +117,12 @@ def analyze(
         # A format that is not known is refused before anything is read.
         _reporter(format_, output)
     with load_progress(paths) as progress:
-        run = api.load_run(paths, progress=progress, np=np or (), jobs=jobs)
+        run: Run | Path = paths[0]
+        if not of_run:
+            run = api.load_run(paths, progress=progress, np=np or (), jobs=jobs)
         # An archive may hold a run directory.
-        if run.recorded:
-            analysis = api.analyze_run(run, price=price)
+        if isinstance(run, Path) or run.recorded:
+            analysis = api.analyze_run(run, price=price, progress=progress)
             results = api.limit_results(analysis, fail_on or [])
             render = (
                 _rendered_limits(analysis, results, gate)
@@ -212,7 +214,7 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
             hint="hvdprof convert RUN -o FOLDER --format csv writes every table.",
         )
     with load_progress(paths) as progress:
-        analysis = api.analyze_run(api.load_run(paths[0], progress=progress))
+        analysis = api.analyze_run(paths[0], progress=progress)
     print_sections(analysis, sections_of(analysis) if "all" in names else names, sys.stdout)
 
 

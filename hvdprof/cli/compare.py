@@ -110,7 +110,7 @@ def compare(
         failure = _measured(pair)
         try:
             comparison = pair.compare()
-        except UnreadableInputError:
+        except (NotComparableError, UnreadableInputError):
             if failure is None:
                 raise
             raise failure from None

@@ -11,7 +11,7 @@ from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.report.format_names import FLAMES, TraceFormat
+from hvdprof.report.format_names import TraceFormat
 
 _ENDINGS = (".json", ".json.gz")
 
@@ -81,6 +81,16 @@ def export(
     if len(paths) > 1 or _is_something_else(paths[0]):
         _export_files(paths, output, format_, pass_id, model, force=force)
         return
+    if format_ is TraceFormat.CHROME:
+        from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
+        from hvdprof.report.formats import write_with
+
+        with load_progress(paths) as progress:
+            analysis = api.analyze_run(paths[0], progress=progress)
+        reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
+        write_with(reporter, analysis, output, overwrite=force)
+        _say_where(output)
+        return
     with load_progress(paths) as progress:
         loaded = api.load_run(paths[0], progress=progress)
     if format_ is TraceFormat.CHAKRA:
@@ -88,21 +98,13 @@ def export(
 
         paths = write_chakra(loaded, output, pass_id, model, overwrite=force)
         many = f" to {paths[-1].name}" if len(paths) > 1 else ""
-        sys.stderr.write(f"Wrote {paths[0].resolve()}{many}; simulators take the prefix {output}\n")
+        sys.stderr.write(f"Wrote {paths[0]}{many}; simulators take the prefix {output}\n")
         return
-    if format_ in FLAMES:
-        from hvdprof.report.flame_graph import write_flames
+    from hvdprof.report.flame_graph import write_flames
 
-        write_flames(loaded, output, format_, (pass_id, model), overwrite=force)
-        viewer = "speedscope.app" if format_ is TraceFormat.SPEEDSCOPE else "flamegraph.pl"
-        sys.stderr.write(f"Wrote {output.resolve()}, for {viewer}\n")
-        return
-    from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
-    from hvdprof.report.formats import write_with
-
-    reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
-    write_with(reporter, api.analyze_run(loaded), output, overwrite=force)
-    _say_where(output)
+    write_flames(loaded, output, format_, (pass_id, model), overwrite=force)
+    viewer = "speedscope.app" if format_ is TraceFormat.SPEEDSCOPE else "flamegraph.pl"
+    sys.stderr.write(f"Wrote {output}, for {viewer}\n")
 
 
 def _export_files(
@@ -153,7 +155,7 @@ def _export_nsys(paths: list[Path], output: Path, job: str | None, *, force: boo
 
 
 def _say_where(output: Path) -> None:
-    sys.stderr.write(f"Wrote {output.resolve()}; open it at ui.perfetto.dev or chrome://tracing\n")
+    sys.stderr.write(f"Wrote {output}; open it at ui.perfetto.dev or chrome://tracing\n")
 
 
 def _is_something_else(run: Path) -> bool:

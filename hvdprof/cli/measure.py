@@ -62,7 +62,7 @@ def _announce(hosts: list[str], folder: Path) -> None:
 def _show(folder: Path, format_: Format) -> None:
     from hvdprof.report.answers.selftest import net_answer
 
-    net_answer(api.analyze_run(api.load_run(folder))).write(format_, sys.stdout)
+    net_answer(api.analyze_run(folder)).write(format_, sys.stdout)
 
 
 @takes(RunOptions, CommandOptions, RunWatchOptions, KubernetesOptions)

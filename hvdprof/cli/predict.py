@@ -176,5 +176,5 @@ def _of_run(options: PredictOptions, folder: Path) -> "api.Forecast":
     if not api.is_run_directory(folder):
         return api.predict(folder, options)
     with load_progress([folder]) as progress:
-        run = api.load_run(folder, progress=progress)
-    return api.predict(api.analyze_run(run), options)
+        analysis = api.analyze_run(folder, progress=progress)
+    return api.predict(analysis, options)

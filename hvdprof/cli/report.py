@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +19,10 @@ from hvdprof.errors import UsageError
 from hvdprof.report.format_names import DOCUMENTS, Format
 
 if TYPE_CHECKING:
+    from hvdprof.api.analysis import Analysis
     from hvdprof.api.runs import Run
+
+    Finish = Callable[[], Analysis]
 
 _PDF = ".pdf"
 
@@ -88,11 +92,12 @@ def report(
         raise UsageError("An HTML report needs a file.", hint="hvdprof report RUN -o report.html")
     (run,) = chosen_paths([path] if path else None, "hvdprof report RUN -o report.html")
     with load_progress([run]) as progress:
-        loaded = api.load_run(run, progress=progress)
+        given = run if api.is_run_directory(run) else api.load_run(run, progress=progress)
+        finish = partial(api.analyze_run, given, price=price, progress=progress)
         if figure is not None and output is not None:
-            _write_figure(loaded, figure, output, overwrite=force)
+            _write_figure(given, finish, figure, output, overwrite=force)
             return
-        render = _rendered(loaded, chosen or Format.MARKDOWN, price)
+        render = _rendered(given, finish, chosen or Format.MARKDOWN)
     if is_pdf and output is not None:
         from hvdprof.report.document.figure_file import write_pdf
 
@@ -124,24 +129,26 @@ def _send(path: Path | None, to: list[str], price: float | None, *, overwrite: b
             sys.stderr.write(f"Sent to {name}: {where}\n")
 
 
-def _write_figure(run: "Run", figure: str, output: Path, *, overwrite: bool) -> None:
+def _write_figure(
+    run: "Run | Path", finish: "Finish", figure: str, output: Path, *, overwrite: bool
+) -> None:
     from hvdprof.report.document.figure_file import write_figure
 
-    if not run.recorded:
+    if not isinstance(run, Path) and not run.recorded:
         raise UsageError(
             "Figures are made of runs, not of other files.",
             hint="hvdprof report PATH -o report.html writes all that files say.",
         )
-    write_figure(api.analyze_run(run), figure, output, overwrite=overwrite)
+    write_figure(finish(), figure, output, overwrite=overwrite)
     sys.stderr.write(f"Wrote {output}\n")
 
 
-def _rendered(run: "Run", chosen: Format, price: float | None) -> Render:
+def _rendered(run: "Run | Path", finish: "Finish", chosen: Format) -> Render:
     from hvdprof.report.formats import reporter_for
 
-    if not run.recorded:
+    if not isinstance(run, Path) and not run.recorded:
         return _rendered_files(run, chosen)
-    reporter, analysis = reporter_for(chosen), api.analyze_run(run, price=price)
+    reporter, analysis = reporter_for(chosen), finish()
     return lambda file: reporter.render(analysis, file)
 
 

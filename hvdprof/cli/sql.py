@@ -75,8 +75,8 @@ def sql(
     from hvdprof.report.table_files import render_catalogue
     from hvdprof.report.table_query import QueryLimits, query
 
-    if path and statement is None and _STATEMENT.match(path):
-        path, statement = None, path
+    if path and _STATEMENT.match(path):
+        path, statement = statement, path
     if (statement is None) != list_tables:
         raise UsageError(
             "Give one statement, or --tables.",

@@ -1,6 +1,8 @@
 """`hvdprof watch`: which rank is slow, while the job runs."""
 
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +13,7 @@ from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.watch_options import WatchOptions
-from hvdprof.cli.progress.watch_screen import screen_of
+from hvdprof.cli.progress.watch_screen import Screen, screen_of
 from hvdprof.plain_text import printable
 from hvdprof.report.format_names import Format
 
@@ -47,9 +49,15 @@ def watch(
     if not api.is_run_directory(folder):
         waiting += "; start the job with HVDPROF_RECORDER_DIR set to it, or `hvdprof run --watch`"
     screens = screen_of(sys.stdout, sys.stderr, as_json=as_json, waiting=f"{waiting}.")
-    with screens as screen:
-        looks = api.watch(
-            folder, sinks=options.sinks(folder), profile_on_event=options.profile_on_event
-        )
-        for look in looks:
+    stop, sinks, profiles = threading.Event(), options.sinks(folder), options.profile_on_event
+
+    def follow(screen: Screen) -> None:
+        for look in api.watch(folder, sinks=sinks, stop=stop, profile_on_event=profiles):
             screen.show(look)
+
+    # Ctrl-C interrupts the main thread alone: what a look has written down is shown, too.
+    with screens as screen, ThreadPoolExecutor(1) as pool:
+        try:
+            pool.submit(follow, screen).result()
+        finally:
+            stop.set()

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from hvdprof.ingest.rundir.attached_run import Stated as Stated
     from hvdprof.ingest.rundir.attached_run import attach as attach
     from hvdprof.ingest.sources.workspace import small_text as small_text
-    from hvdprof.ingest.storage.cached_pieces import cached_pieces as cached_pieces
     from hvdprof.ingest.storage.mapped_frame import release_pages as release_pages
+    from hvdprof.ingest.storage.parquet_cache import cached_pieces as cached_pieces
     from hvdprof.ingest.timeline.horovod_timeline import SLOW_HINT as SLOW_HINT
     from hvdprof.ingest.timeline.horovod_timeline import is_slow as is_slow
     from hvdprof.ingest.timeline.machine_code import numba_refusal as numba_refusal
@@ -46,7 +46,7 @@ _MODULES = {
     "Given": "rundir.attach_sources",
     "Stated": "rundir.attached_run",
     "attach": "rundir.attached_run",
-    "cached_pieces": "storage.cached_pieces",
+    "cached_pieces": "storage.parquet_cache",
     "is_slow": "timeline.horovod_timeline",
     "nsys_events": "nsys.export_events",
     "numba_refusal": "timeline.machine_code",

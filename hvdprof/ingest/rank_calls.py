@@ -61,7 +61,8 @@ def _inspector_jobs(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
     )
     joined = lowest[lowest < highest].index.get_level_values("file")
     calls["in_file"] = calls["rank"].where(calls["file"].isin(joined), 0)
-    calls["folder"] = [str(Path(file).parent) for file in calls["file"]]
+    folders = {file: str(Path(file).parent) for file in calls["file"].unique()}
+    calls["folder"] = calls["file"].map(folders)
     largest = calls.sort_values("num_ranks", kind="stable").groupby(_PROCESS).tail(1)
     largest = largest.set_index(_PROCESS)[["communicator", "rank"]]
     calls = calls.join(largest.add_prefix("of_job_"), on=_PROCESS)
@@ -86,7 +87,9 @@ def _of_job(name: str, calls: pd.DataFrame) -> pd.DataFrame:
             "group_size": calls["num_ranks"],
             "seq": calls["seq"],
             "match_id": NO_MATCH,
-            "collective": calls["collective"].map(collective_of),
+            "collective": calls["collective"].map(
+                {name: collective_of(name) for name in calls["collective"].unique()}
+            ),
             "name": (
                 calls["collective"] + " " + calls["algorithm"] + " " + calls["protocol"]
             ).str.strip(),

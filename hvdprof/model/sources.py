@@ -77,8 +77,11 @@ TIMELINE = Source(
             "{negotiating_share:percent} of the time", ("p95 {negotiation_p95_ns:ms}",)),
         ShownFact("payload_bytes_per_s", _BANDWIDTH, "Payload bandwidth",
             "{payload_bytes_per_s:size}/s", ("payload divided by time in collectives",)),
+        ShownFact("executing_steady_share", _SHARE, "Collectives",
+            "{executing_steady_share:percent} of the steady part", ("p95 {execution_p95_ns:ms}",)),
         ShownFact("executing_share", _SHARE, "Collectives",
-            "{executing_share:percent} of the file", ("p95 {execution_p95_ns:ms}",)),
+            "{executing_share:percent} of the whole file", ("p95 {execution_p95_ns:ms}",),
+            unless="executing_steady_share"),
     ))
 TRACE = Source(
     (f"{PROFILER_TRACE}*",), "traces of torch.profiler",

@@ -58,10 +58,6 @@ class TraceFormat(StrEnum):
     FOLDED = "folded"
 
 
-FLAMES = (TraceFormat.SPEEDSCOPE, TraceFormat.FOLDED)
-"""Flame graphs of sampled lines of code."""
-
-
 class ComparisonFormat(StrEnum):
     """Every format of a comparison; ``comparison_answer`` writes it."""
 

@@ -1,12 +1,16 @@
 import json
+import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hvdprof.api import machine
 from hvdprof.api.options import NetOptions
-from hvdprof.errors import UsageError
+from hvdprof.cli.install_horovod import PlainProgress
+from hvdprof.errors import InterruptedRunError, UsageError
 from hvdprof.launch.run.bench_run import Tools
+from hvdprof.machine.install.install_request import InstallRequest
 from tests.builders.survey import make_build, make_mpi, make_survey
 
 
@@ -36,3 +40,13 @@ def test_the_report_of_a_machine(ready: bool, monkeypatch: pytest.MonkeyPatch) -
     assert report.can_bench == ready
     assert any(finding.stops_bench for finding in report.findings) != ready
     assert json.loads(json.dumps(report.facts))["python_version"] == survey.python_version
+
+
+def test_a_signal_ends_the_build_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def installer(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(install=lambda: signal.raise_signal(signal.SIGTERM))
+
+    monkeypatch.setattr(machine, "Installer", installer)
+    with pytest.raises(InterruptedRunError, match="SIGTERM"):
+        machine.install_horovod(InstallRequest(), PlainProgress())
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

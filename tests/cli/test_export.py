@@ -48,7 +48,7 @@ def export(*arguments):
 def test_a_recorded_run_becomes_a_valid_trace(run_folder, tmp_path, name):
     output = tmp_path / name
     assert export(run_folder, "-o", output).stderr == (
-        f"Wrote {output.resolve()}; open it at ui.perfetto.dev or chrome://tracing\n"
+        f"Wrote {output}; open it at ui.perfetto.dev or chrome://tracing\n"
     )
     data = output.read_bytes()
     text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
@@ -154,7 +154,7 @@ KERNELS = [(0, 5_000_000, 0, "gemm"), (1_000_000, 4_000_000, 0, "ncclDevKernel_A
 def test_an_export_of_nsight_systems_becomes_a_trace(tmp_path):
     output = tmp_path / "trace.json.gz"
     shown = export(write_export(tmp_path / "a.sqlite", KERNELS, ["step"]), "-o", output)
-    assert shown.stderr.startswith(f"Wrote {output.resolve()}; open it at")
+    assert shown.stderr.startswith(f"Wrote {output}; open it at")
     trace = checked_trace(gzip.decompress(output.read_bytes()).decode())
     assert set(named_threads(trace).values()) == {
         "GPU 0, pid 4242 / NVTX ranges, thread 7",

@@ -42,7 +42,7 @@ def test_without_a_file_markdown_goes_to_standard_output(run_folder):
     text = invoke(run_folder).stdout
 
     assert text.startswith("**mnist on 2 ranks: ")
-    assert "| np | toggles |" in text
+    assert "| np | setting |" in text
 
 
 @pytest.mark.slow
@@ -98,6 +98,19 @@ def test_the_bandwidths_of_nccl_tests_are_those_of_the_terminal(tmp_path, name):
     )
     assert all(cell in text for cell in cells)
     assert "10 rows of small messages not shown" in text
+
+
+def test_small_messages_have_a_bandwidth_of_three_digits(tmp_path):
+    log = tmp_path / "all_reduce.txt"
+    # Printed as 0.00, 0.04 and 24.00: twice the size divided by the time.
+    log.write_text(NEW + row(8, algbw=0.0004) + row(1024, algbw=0.0184) + row(2**26, algbw=12.0))
+    run = load_run(log)
+    (table,) = nccl_test_sections(run.table("nccl_test_runs"), run.table("nccl_tests"))
+    assert [line[2] for line in table.rows] == ["0.000800 GB/s", "0.0368 GB/s", "24.0 GB/s"]
+    log.write_text(NEW + row(8, algbw=0.0004))
+    run = load_run(log)
+    (table,) = nccl_test_sections(run.table("nccl_test_runs"), run.table("nccl_tests"))
+    assert table.rows[0][2] == "below 0.01 GB/s"
 
 
 def test_a_log_has_no_figure(tmp_path):

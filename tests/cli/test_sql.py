@@ -26,6 +26,7 @@ def test_as_a_table(table: Path) -> None:
     lines = invoke("sql", table, SUM).stdout.split()
     assert lines[:2] == ["ranks", "best"]
     assert lines[-2:] == ["7", "300.0"]
+    assert invoke("sql", SUM, table).stdout.split() == lines
 
 
 def test_as_json_and_csv(tmp_path: Path, table: Path) -> None:

@@ -42,6 +42,7 @@ def test_ctrl_c_ends_the_watch_and_loses_nothing(tmp_path):
     job.record(60)
     events = job.folder / "events.jsonl"
     with started("watch", str(job.folder), "--format", "json") as command:
+        # Sent while the look lasts in which the event is written down: it is shown all the same.
         wait_for(events.exists)
         command.send_signal(signal.SIGINT)
         stdout, stderr = command.communicate(timeout=60)

@@ -101,7 +101,7 @@ def test_model_and_ranks_are_chosen_once_for_tiles_and_figures(opened):
     address, watched = opened
     page = watched.page
     show(watched, f"{address}/?run=first")
-    page.get_by_role("textbox", name="Toggles").click()
+    page.get_by_role("textbox", name="Setting").click()
     page.get_by_role("option", name="fp16").click()
     page.wait_for_url("**toggles=fp16*")
     wait_until(page, "document.querySelector('.waterfall')?.textContent.includes('2 ranks')")

@@ -12,6 +12,9 @@ NAMES = COMMANDS
 WIDTH = 100
 NOT_OURS = {"runs", "passes", "build", ".venv-tensorflow", ".venv-frameworks"}
 """Folders that a page names and that are not in the repository."""
+OF_OTHERS = {"all_reduce_bench.py", "pytorch_mnist.py", "reporting.py", "setup.py", "straggler.py"}
+"""Python files of other projects that a page names."""
+TOPS = ("hvdprof", "dashboards", "bench_models", "tests", "benchmarks", "docs")
 OPENING_LINES = 20
 MEASURED = re.compile(r"<!-- (\w+) begin -->.*?<!-- \1 end -->", re.DOTALL)
 """Tables that a benchmark writes into a page, with its own line breaks."""
@@ -101,6 +104,13 @@ def test_every_module_and_folder_named_on_a_page_exists() -> None:
         for path in re.findall(r"`((?:[\w.]+/)+(?:\w+\.py)?)`", page.read_text(encoding="utf-8"))
         if path.split("/")[0] not in NOT_OURS
         and not any((ROOT / top / path).exists() for top in tops)
+    ]
+    ours = {path.name for top in TOPS for path in (ROOT / top).rglob("*.py")}
+    missing += [
+        f"{page.name}: {name}"
+        for page in MANUAL
+        for name in re.findall(r"`(\w+\.py)`", page.read_text(encoding="utf-8"))
+        if name not in ours | OF_OTHERS and page.name != "changelog.md"
     ]
     assert missing == []
 

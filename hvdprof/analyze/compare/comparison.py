@@ -22,7 +22,7 @@ from hvdprof.analyze.compare.rank_changes import line_changes
 from hvdprof.analyze.compare.setting_diffs import clock_reason, core_caveats, setting_diffs
 from hvdprof.analyze.compare.sides import CellKey, SideCell, cells_of_run, cells_of_throughput
 from hvdprof.analyze.verdict.caveats import carried_caveats
-from hvdprof.errors import UnreadableInputError
+from hvdprof.errors import NotComparableError
 from hvdprof.model.cell_key import CELL_KEY, cell_label
 from hvdprof.model.results.comparison import (
     STEP_TIME,
@@ -108,13 +108,13 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         rules: Margins, conditions and level.
 
     Raises:
-        UnreadableInputError: Both have no cell in common.
+        NotComparableError: Both have no cell in common.
     """
     if first.name == second.name:
         first, second = (replace(side, name=side.path) for side in (first, second))
     pairs, note = shared_cells(first.cells, second.cells)
     if not pairs:
-        raise UnreadableInputError(
+        raise NotComparableError(
             f"{first.name} and {second.name} have no cell in common.",
             hint=f"{twins_apart(first.cells.values(), second.cells.values())}"
             f"{first.name}: {_labels(first)}. {second.name}: {_labels(second)}.",

@@ -51,9 +51,9 @@ def _page(
     folder: str, members: list[FrameRow], rows: pd.DataFrame, timed: pd.DataFrame
 ) -> FilePage:
     calls = rows[~rows["point_to_point"].to_numpy()]
-    groups = _by_size(calls)
-    verdict = _verdict(groups, timed)
-    split = _split_facts(timed)
+    groups, gaps = _by_size(calls), matched_gaps(timed, CLOCKS.empty())
+    verdict = _verdict(groups, timed, gaps)
+    split = _split_facts(timed, gaps)
     number = len(members)
     num_ranks = rows[["communicator", "rank"]].dropna().drop_duplicates()
     facts = [
@@ -102,7 +102,7 @@ def _by_size(calls: pd.DataFrame) -> pd.DataFrame:
     return groups.sort_values("total_ns", ascending=False, kind="stable").reset_index()
 
 
-def _verdict(groups: pd.DataFrame, timed: pd.DataFrame) -> FileVerdict:
+def _verdict(groups: pd.DataFrame, timed: pd.DataFrame, gaps: pd.DataFrame) -> FileVerdict:
     if groups.empty:
         return FileVerdict("")
     top = groups.iloc[0].to_dict()
@@ -114,10 +114,10 @@ def _verdict(groups: pd.DataFrame, timed: pd.DataFrame) -> FileVerdict:
     )
     matched = timed[(timed["match_id"] != NO_MATCH).to_numpy()]
     total_ns = float((matched["end_ns"] - matched["start_ns"]).sum())
-    last = last_to_submit_verdict(timed)
+    last = last_to_submit_verdict(timed, gaps)
     if not total_ns or not last.sentence:
         return FileVerdict(sentence, _INCLUDES_WAITING)
-    waited = float(matched_gaps(timed, CLOCKS.empty())["wait_sum_ns"].sum()) / total_ns
+    waited = float(gaps["wait_sum_ns"].sum()) / total_ns
     return FileVerdict(
         f"{sentence} {units.percent(waited)} of that time is waiting. {last.sentence}",
         last.caveat,
@@ -156,13 +156,12 @@ def _size_facts(groups: pd.DataFrame) -> list[Fact]:
     return [Fact("each_size", "by size: time, bus bandwidth", "\n".join(lines))]
 
 
-def _split_facts(timed: pd.DataFrame) -> list[Fact]:
+def _split_facts(timed: pd.DataFrame, gaps: pd.DataFrame) -> list[Fact]:
     """Waiting and transfer of the collectives whose kernel times several ranks recorded."""
-    split = matched_gaps(timed, CLOCKS.empty())
-    if split.empty:
+    if gaps.empty:
         return []
-    waited, transfer = int(split["wait_sum_ns"].sum()), split["transfer_ns"].dropna()
-    number, *of_ranks = last_to_submit_facts(timed)
+    waited, transfer = int(gaps["wait_sum_ns"].sum()), gaps["transfer_ns"].dropna()
+    number, *of_ranks = last_to_submit_facts(timed, gaps)
     return [
         number,
         Fact("wait_sum_ns", "waiting for the last rank, all ranks", waited, "ns"),

@@ -76,7 +76,7 @@ class CallWaits:
         return Words(does, units.counted(self.judged.num_rounds, "round"), "round", f" ({calls})")
 
 
-def call_waits(calls: pd.DataFrame, clocks: pd.DataFrame | None = None) -> list[CallWaits]:
+def call_waits(calls: pd.DataFrame, gaps: pd.DataFrame) -> list[CallWaits]:
     """The waits in each process group, the group with the longest waits for a rank first.
 
     Collectives count that all ranks of a group recorded, and that no rank leaves before the last
@@ -86,10 +86,9 @@ def call_waits(calls: pd.DataFrame, clocks: pd.DataFrame | None = None) -> list[
 
     Args:
         calls: Rows of RANK_COLLECTIVES.
-        clocks: CLOCKS of them, where computed.
+        gaps: Their ``matched_gaps``.
     """
-    found = matched_gaps(calls, CLOCKS.empty() if clocks is None else clocks)
-    found = found[found["collective"].isin(RELEASES_TOGETHER).to_numpy(dtype=bool)]
+    found = gaps[gaps["collective"].isin(RELEASES_TOGETHER).to_numpy(dtype=bool)]
     # Gloo does not list the ranks of a group: there the collectives with most ranks are whole.
     keys = ["pass_id", "segment", "group"]
     largest = found.groupby(keys)["num_ranks"].transform("max")
@@ -133,19 +132,20 @@ def _waits(rows: pd.DataFrame, num_groups: int, is_submission: bool, on_gpu: boo
     return CallWaits(str(rows["group"].iloc[0]), judged, rows, by_step, is_submission, on_gpu)
 
 
-def last_to_submit_facts(calls: pd.DataFrame) -> list[Fact]:
+def last_to_submit_facts(calls: pd.DataFrame, gaps: pd.DataFrame | None = None) -> list[Fact]:
     """How often each rank is last, and by how much; empty without matched collectives.
 
     Sends and receives have no last rank.
 
     Args:
         calls: Rows of RANK_COLLECTIVES of one job.
+        gaps: Their ``matched_gaps``, where computed.
     """
-    last = matched_gaps(calls, CLOCKS.empty())
+    last = matched_gaps(calls, CLOCKS.empty()) if gaps is None else gaps
     if last.empty:
         return []
-    gaps = (last["last_ns"] - last["second_last_ns"]).groupby(last["last_rank"])
-    by_rank = gaps.agg(["size", "median"])
+    behind = (last["last_ns"] - last["second_last_ns"]).groupby(last["last_rank"])
+    by_rank = behind.agg(["size", "median"])
     by_rank = by_rank.sort_values(["size", "median"], ascending=False)
     lines = [
         f"rank {rank}: {int(row['size'])} of {len(last)}, median "
@@ -161,7 +161,7 @@ def last_to_submit_facts(calls: pd.DataFrame) -> list[Fact]:
     return [
         Fact("num_matched", "collectives matched across ranks", len(last)),
         Fact("last_rank", f"last to {what}{clock}", top, text="\n".join(lines)),
-        *_wait_facts(call_waits(calls)),
+        *_wait_facts(call_waits(calls, last)),
     ]
 
 
@@ -176,15 +176,16 @@ def _wait_facts(groups: list[CallWaits]) -> Iterator[Fact]:
             yield Fact("last_rank_wait_ns", label, mean.value, "ns", text)
 
 
-def last_to_submit_verdict(calls: pd.DataFrame) -> FileVerdict:
+def last_to_submit_verdict(calls: pd.DataFrame, gaps: pd.DataFrame | None = None) -> FileVerdict:
     """The rank that the others wait for, or why none is named; empty without whole collectives.
 
     Of several process groups, the one with the longest waits counts.
 
     Args:
         calls: Rows of RANK_COLLECTIVES of one job.
+        gaps: Their ``matched_gaps``, where computed.
     """
-    groups = call_waits(calls)
+    groups = call_waits(calls, matched_gaps(calls, CLOCKS.empty()) if gaps is None else gaps)
     return _verdict(groups[0], len(groups)) if groups else FileVerdict("")
 
 

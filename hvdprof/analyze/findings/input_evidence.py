@@ -71,13 +71,14 @@ _HANDING_OVER = advice(
 class InputEvidence:
     """What was seen of the input: a sentence, and what follows from it; empty where nothing.
 
-    ``is_ready`` is true where what the ranks lacked was a core, and no batch, ``has_none`` where no
-    worker loads for them.
+    ``is_ready`` is true where what the ranks lacked was a core, and no batch, ``has_batches`` where
+    it was no batch at least, ``has_none`` where no worker loads for them.
     """
 
     sentence: str
     advice: Advice
     is_ready: bool = False
+    has_batches: bool = False
     has_none: bool = False
 
 
@@ -127,7 +128,7 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
     # Also where they could not make a batch per step if they were busy all the time.
     if facts.busy >= BUSY_WORKERS or facts.wanted > facts.number:
         return InputEvidence(text, _more_workers(facts))
-    return InputEvidence(text, _behind_workers(facts))
+    return InputEvidence(text, _behind_workers(facts), has_batches=facts.is_ready)
 
 
 def _more_workers(facts: InputFacts) -> Advice:
@@ -216,8 +217,8 @@ def _queue(facts: InputFacts) -> str:
     if math.isnan(empty * most):
         return ""
     return (
-        f"No batch was ready at {units.percent(empty, 0)} of the fetches, in the mean "
-        f"{facts.measure(names.READY):.1f} of at most {most:.0f}."
+        f"The next batch was not ready at {units.percent(empty, 0)} of the fetches. In the mean, "
+        f"{facts.measure(names.READY):.1f} of at most {most:.0f} were."
     )
 
 

@@ -62,14 +62,18 @@ def line_evidence(evidence: Evidence, cause: CostlyCause) -> LineEvidence:
     ]
     if not rows:
         return NO_LINES
-    first = rows[0]
+    # An evaluation is a call without a line: what is sampled in it has one.
+    is_evaluation = rows[0]["against"] == EXACT and not rows[0]["file"]
+    first = next((row for row in rows if row["file"]), rows[0]) if is_evaluation else rows[0]
     place = place_of(first)
     # The function stands beside the line already.
     leaf = "" if first["file"] else str(first["leaf"])
     general = _EXACT_ADVICE.get(str(first["leaf"])) if first["against"] == EXACT else None
     return LineEvidence(
         sentences(*(line_sentence(row) for row in rows)),
-        general.formatted(place=place)
+        Advice()
+        if is_evaluation
+        else general.formatted(place=place)
         if general
         else advice(f"look at {code_place(str(first['file']), int(first['line']), leaf)}"),
         {

@@ -199,8 +199,9 @@ def _said(who: str, measure: str, rows: pd.DataFrame) -> str:
     above, below, windows = (int(rows[n].sum()) for n in ("num_above", "num_below", "windows"))
     # Those of the test, which may be one more than the windows of the rank.
     windows = max(windows, above + below)
-    chance = units.percent(max(float(rows["chance"].max()), 1e-4), 2)
-    test = f"in {max(above, below)} of {windows} windows, by chance at most {chance}"
+    largest = float(rows["chance"].max())
+    chance = f", by chance at most {units.percent(max(largest, 1e-4), 2)}" if largest < 1 else ""
+    test = f"in {max(above, below)} of {windows} windows{chance}"
     if measure == SM_CLOCK:
         lower = units.percent(1 - mean / others, 0)
         return (

@@ -39,6 +39,10 @@ _H200 = "https://www.nvidia.com/en-us/data-center/h200/"
 _B200 = "https://nvdam.widen.net/s/wwnsxrhm2w/blackwell-datasheet-3384703"
 _AMD = "https://www.amd.com/en/products/accelerators/instinct"
 
+MOST_BESIDE = 0.5
+"""Of a window, time between steps from which on it says nothing of them: turns of other launches,
+in which the ranks sleep, or an evaluation."""
+
 
 def rank_machine(
     samples: tuple[pd.DataFrame, ...], works: Mapping[LaunchKey, StepWork]
@@ -60,10 +64,12 @@ def rank_machine(
             continue
         begin, end = float(work.begin.min()), float(work.end.max())
         step_ns = float(work.step_times.mean())
+        beside = np.stack([work.end[:-1].max(axis=1), work.begin[1:].min(axis=1)], axis=1)
+        beside = beside[beside[:, 1] > beside[:, 0]]
         for sampled, measure, own in of_passes:
             if sampled == pass_id:
                 head = {"pass_id": pass_id, "segment": segment, "measure": measure}
-                rows += [head | row for row in _rows(own, begin, end, step_ns)]
+                rows += [head | row for row in _rows(own, begin, end, step_ns, beside)]
     return RANK_MACHINE.frame(rows)
 
 
@@ -78,16 +84,17 @@ def _windows_of(samples: pd.DataFrame) -> dict[int, Float64s]:
 
 
 def _rows(
-    windows_of: Mapping[int, Float64s], begin: float, end: float, step_ns: float
+    windows_of: Mapping[int, Float64s], begin: float, end: float, step_ns: float, beside: Float64s
 ) -> Iterator[dict[str, object]]:
-    """One row per rank, of the windows that lie in the steady steps."""
+    """One row per rank, of the windows that lie in the steady steps and not ``beside`` them."""
     ranks: dict[int, Float64s] = {}
     for rank, windows in windows_of.items():
         middle, ends = windows[:, 0] + windows[:, 1] / 2, windows[:, 0] + windows[:, 1]
-        inside = windows[(middle >= begin) & (middle <= end)]
+        is_in = (middle >= begin) & (middle <= end)
         # A script frees its memory behind the last step, where a short window has its sample.
-        whole = windows[(middle >= begin) & (ends <= end)]
-        inside = whole if len(whole) else inside
+        for rule in (_beside(windows, beside) < MOST_BESIDE, ends <= end):
+            is_in = is_in & rule if (is_in & rule).any() else is_in
+        inside = windows[is_in]
         if len(inside):
             ranks[rank] = inside
     if not ranks:
@@ -112,6 +119,13 @@ def _rows(
             "num_below": below,
             "chance": _chance(max(above, below), len(grid), len(ranks)) if is_compared else NAN,
         }
+
+
+def _beside(windows: Float64s, beside: Float64s) -> Float64s:
+    """The share of each window that lies between steps."""
+    starts, ends = windows[:, :1], windows[:, :1] + windows[:, 1:2]
+    common = np.minimum(ends, beside[:, 1]) - np.maximum(starts, beside[:, 0])
+    return np.asarray(np.maximum(common, 0.0).sum(axis=1) / np.maximum(windows[:, 1], 1.0))
 
 
 def _of_others(grid: Float64s, joined: np.ufunc, empty: float) -> Float64s:

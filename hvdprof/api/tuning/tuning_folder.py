@@ -9,7 +9,7 @@ import numpy as np
 
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import TuneOptions
-from hvdprof.api.runs import analyze_run, load_run
+from hvdprof.api.runs import analyze_run
 from hvdprof.api.tuning.candidates import Choice, untried
 from hvdprof.errors import StorageError, SweepIncompleteError, UnreadableInputError, UsageError
 from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget
@@ -142,7 +142,7 @@ def present_analysis(present: Measurement, folder: Path, num_ranks: int) -> RunA
             present.measure()
     except SweepIncompleteError as error:
         failure = error
-    analysis = analyze_run(load_run(folder))
+    analysis = analyze_run(folder)
     if failure is not None and not (analysis.scaling["np"] == num_ranks).any():
         reason = analysis.failed[0].reason if analysis.failed else failure.message
         raise SweepIncompleteError(

@@ -180,7 +180,7 @@ def measure_and_report(
     if isinstance(failure, StorageError) and not api.is_run_directory(folder):
         raise failure
     announce_interruption(failure)
-    analysis = api.analyze_run(api.load_run(folder))
+    analysis = api.analyze_run(folder)
     reporter.render(analysis, sys.stdout)
     if isinstance(failure, InterruptedRunError):
         # In the words of the report, which have the command, too.

@@ -204,7 +204,8 @@ class _Bar:
         if state is None or state.segment is None or now - self._shown_at < 0.4:
             return
         self._shown_at = now
-        self._show(record, f"{state.segment}, step {state.num_steps}")
+        title = api.segment_title(record, state.segment)
+        self._show(record, f"{title}, step {state.num_steps}")
 
     def stalled(self, record: "PassRecord", stall: "Stall") -> None:
         """Print the stall and the stack of the stalled rank above the bar."""
@@ -243,12 +244,10 @@ def _failures(record: "PassRecord", said: set[str]) -> list[str]:
     for part in record.segments:
         if part.failure is None:
             continue
-        # "main" is the only segment of a script.
-        name = part.segment.model if part.segment.id == "main" else part.segment.id
         # Whichever rank was the first to fail.
         error = part.failure.reason.replace(f"rank {part.failure.rank} ", "rank ")
         how = " in the same way" if error in said else f": {part.failure.reason}"
-        lines.append(f"{name} failed{how}")
+        lines.append(f"{api.segment_title(record, part.segment.id)} failed{how}")
         said.add(error)
     return lines
 

@@ -74,7 +74,8 @@ class _Shown:
         """Remove the bar, if it was shown, and say if numba failed meanwhile."""
         if self._task is not None:
             self._bar.stop()
-        self._hint(api.numba_refusal())
+        if self._file:
+            self._hint(api.numba_refusal())
 
     def _short(self, file: Path) -> Path:
         for folder in self._folders:

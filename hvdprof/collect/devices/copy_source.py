@@ -12,7 +12,7 @@ Tested in ``tests/collect/devices/test_copy_source.py`` with a stand-in for the 
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import NamedTuple, Protocol, cast
 
 from hvdprof.collect.devices.sample_window import Source, Values
@@ -188,12 +188,14 @@ class BatchWaits(Source):
         self._settings: Values = {}
         self._begin_ns = 0
         self._kind = ""
+        self._fetch: tuple[Mapping[int, Sized], int, int] | None = None
 
     def begins(self, iterator: object) -> None:
         """A fetch begins from an iterator of a data loader."""
         number = getattr(iterator, "_num_workers", 0)
         self._settings = {names.LOADER_WORKERS: float(number)}
         self._kind = "" if getattr(iterator, "_num_yielded", 1) else names.FIRST_WAIT
+        self._fetch = None
         if number and not self._kind:
             self._settings[names.PREFETCH] = float(getattr(iterator, "_prefetch_factor", 0) or 0)
             try:
@@ -206,6 +208,7 @@ class BatchWaits(Source):
     def ends(self) -> None:
         """The batch has come."""
         passed_s = (self._clock() - self._begin_ns) / 1e9
+        self._end_count()
         self._totals[names.BATCHES] += 1
         self._totals[names.DATA_WAIT] += passed_s
         if self._kind:
@@ -226,20 +229,35 @@ class BatchWaits(Source):
 
     def _count(self, iterator: object) -> None:
         """Count the batches that workers, and the thread that pins, have finished."""
-        # Finished before an earlier one, and put aside.
-        tasks = tuple(getattr(iterator, "_task_info").values())  # noqa: B009
-        ready = sum(len(task) == 2 for task in tasks) + _length(iterator, "_data_queue")
-        found = {names.READY: ready, names.EMPTY: int(not ready)}
+        tasks: Mapping[int, Sized] = getattr(iterator, "_task_info")  # noqa: B009
+        aside, queued = _put_aside(tasks), _length(iterator, "_data_queue")
+        self._add(names.READY, aside + queued)
         if getattr(iterator, "_pin_memory", False):
-            found[names.UNPINNED] = _length(iterator, "_worker_result_queue")
-        for name, number in found.items():
-            total, times = self._lately.get(name, (0.0, 0))
-            self._lately[name] = total + number, times + 1
-        self._kind = "" if ready else names.EMPTY_WAIT
+            self._add(names.UNPINNED, _length(iterator, "_worker_result_queue"))
+        self._fetch = tasks, aside, queued
+
+    def _end_count(self) -> None:
+        """Whether the batch had been ready: batches come in order, also behind a slow one."""
+        if self._fetch is None:
+            return
+        (tasks, aside, queued), self._fetch = self._fetch, None
+        # Those that it took out of the queue meanwhile, the batch itself the last of them.
+        taken = _put_aside(tasks) - aside + 1
+        self._kind = "" if taken <= queued else names.EMPTY_WAIT
+        self._add(names.EMPTY, int(taken > queued))
+
+    def _add(self, name: str, number: int) -> None:
+        total, times = self._lately.get(name, (0.0, 0))
+        self._lately[name] = total + number, times + 1
 
 
 BATCH_WAITS = BatchWaits()
 """Those of this process."""
+
+
+def _put_aside(tasks: Mapping[int, Sized]) -> int:
+    """Batches that were finished before an earlier one."""
+    return sum(len(task) == 2 for task in tuple(tasks.values()))
 
 
 def _length(iterator: object, name: str) -> int:

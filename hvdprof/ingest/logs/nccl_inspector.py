@@ -2,23 +2,71 @@
 
 Up to format 4.0 each line has its header and metadata. From 4.4 on they stand in a line of their
 own, and hold for the lines behind it, up to the next such line.
+
+Arrow reads the records of a block at once; others come one by one, to the same columns.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
 
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.storage.row_buffer import MISSING, Packed
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.printed_lines import Part, UntouchedLines
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.rank_collective_tables import INSPECTOR_COLLECTIVES
 from hvdprof.rundir.json_codec import parse_json
 
 _WANTED = anywhere(r'"coll_perf"', r'"p2p_perf"', r'"inspector_output_format_version"')
-_ALONE = re.compile(r'\{"[^\r<]*_perf"[^\r<]*\}\Z').match
+_ALONE = r'^\{"[^\r<]*_perf"[^\r<]*\}\n?$'
+_ODD = r" NCCL |\\u|NaN|Inf|[0-9]{19}|[0-9][eE]\+?[0-9]{3}|[^\x01-\x7e]"
+"""What Arrow does not take as ``parse_json``."""
+
 _LARGEST = 2**52
+"""Sizes and times stay far below, also multiplied with ranks or by 1000."""
+
+_MOST = 2**62
+_MOST_WAITING = 4096
 _PER_RANK = ("allgather", "reducescatter")
+_PREFIXES = ("coll", "p2p")
+_NEEDED = ("seq", "message_bytes", "exec_ns")
+_BORDER = "\0"
+"""Stands between texts: no text of JSON holds it without an escape."""
+
+_NUMBER, _TEXT = pa.float64(), pa.string()
+_EVENT = pa.struct([("kernel_start_ts", _NUMBER), ("kernel_stop_ts", _NUMBER)])
+_CALL = {
+    "call": ("{}", _TEXT),
+    "sn": ("{}_sn", _NUMBER),
+    "size": ("{}_msg_size_bytes", _NUMBER),
+    "exec": ("{}_exec_time_us", _NUMBER),
+    "timing_source": ("{}_timing_source", _TEXT),
+    "algbw": ("{}_algobw_gbs", _NUMBER),
+    "busbw": ("{}_busbw_gbs", _NUMBER),
+    "algo": ("coll_algo", _TEXT),
+    "proto": ("coll_proto", _TEXT),
+    "trace": ("event_trace_ts", pa.struct([("kernel_events", pa.list_(_EVENT))])),
+}
+"""The fields of a call by their names here: what the file calls them, and their types."""
+
+_HEADER = [("id", _TEXT), ("comm_name", _TEXT)]
+_HEADER += [(name, _NUMBER) for name in ("rank", "n_ranks", "nnodes")]
+_RECORD = pa.struct(
+    [("header", pa.struct(_HEADER)), ("metadata", pa.struct([("hostname", _TEXT)]))]
+    + [
+        (f"{prefix}_perf", pa.struct([(name.format(prefix), of) for name, of in _CALL.values()]))
+        for prefix in _PREFIXES
+    ]
+)
+_SCHEMA = pa.schema(list(_RECORD))
 
 
 class NcclInspector(PartReader):
@@ -29,8 +77,8 @@ class NcclInspector(PartReader):
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
-        self._header: Mapping[str, object] = {}
-        self._metadata: Mapping[str, object] = {}
+        self._waiting: list[tuple[int, object]] = []
+        self._before = {name: pa.nulls(1, _RECORD.field(name).type) for name in _SCHEMA.names[:2]}
         self._num_damaged = 0
         self._num_headless = 0
 
@@ -44,16 +92,23 @@ class NcclInspector(PartReader):
 
         Nothing in them is for another reader, and looking for that takes longer than reading them.
         """
-        while not isinstance(part, UntouchedLines) and place < len(part):
-            line = part.line(place)
-            if line is None or not _ALONE(line.text) or " NCCL " in line.text:
-                break
-            try:
+        if not isinstance(part, UntouchedLines) or not part.is_plain:
+            return place
+        alone = np.setdiff1d(part.places(_ALONE), part.places(_ODD), assume_unique=True)
+        first = bisect_left(alone, place)
+        is_next = alone[first:] == np.arange(place, place + len(alone) - first)
+        end = place + (len(is_next) if is_next.all() else int(is_next.argmin()))
+        if end == place:
+            return place
+        begin, behind = part.block.bounds[[place, end]].tolist()
+        records = _parsed(part.block.data[begin:behind])
+        if records is not None and len(records) == end - place:
+            self.finish()
+            self._add_records(part.numbers[place:end], records)
+        else:
+            for line in filter(None, map(part.line, range(place, end))):
                 self.take(line)
-            except OverflowError:
-                self.num_absurd += 1
-            place += 1
-        return place
+        return end
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
@@ -67,20 +122,21 @@ class NcclInspector(PartReader):
             # Only what looks like a record is one that was cut.
             self._num_damaged += '"coll_perf"' in text or '"p2p_perf"' in text
             return
-        if not isinstance(record, dict):
-            return
-        header, metadata = record.get("header"), record.get("metadata")
-        if isinstance(header, dict):
-            self._header = header
-        if isinstance(metadata, dict):
-            self._metadata = metadata
-        for key, prefix in (("coll_perf", "coll"), ("p2p_perf", "p2p")):
-            perf = record.get(key)
-            if isinstance(perf, dict):
-                self._take_perf(line.number, perf, prefix)
+        if isinstance(record, dict):
+            self._waiting.append((line.number, _typed(record, _RECORD)))
+        if len(self._waiting) >= _MOST_WAITING:
+            self.finish()
+
+    def finish(self) -> None:
+        """Add the records that came one by one."""
+        if self._waiting:
+            numbers, records = zip(*self._waiting, strict=True)
+            self._waiting = []
+            self._add_records(numbers, pa.Table.from_pylist(records, _SCHEMA))
 
     def notes(self) -> list[Note]:
         """Damaged records, and those that stand before the first header."""
+        self.finish()
         found = []
         if self._num_damaged:
             text = f"{self._num_damaged} damaged Inspector records are left out"
@@ -93,76 +149,151 @@ class NcclInspector(PartReader):
             found.append(Note(NoteCode.NO_RANKS, text, number=self._num_headless))
         return found
 
-    def _take_perf(self, line: int, perf: Mapping[str, object], prefix: str) -> None:
-        name = str(perf.get(prefix, ""))
-        seq, size = (_whole(perf.get(f"{prefix}_{key}")) for key in ("sn", "msg_size_bytes"))
-        exec_ns = _nanoseconds(perf.get(f"{prefix}_exec_time_us"))
-        if not name or seq is None or size is None or exec_ns is None:
-            self._num_damaged += 1
-            return
-        header = self._header
-        self._num_headless += not header
-        num_ranks = _whole(header.get("n_ranks"))
-        times = list(_kernel_times(perf))
-        total = size * num_ranks if num_ranks and name.lower() in _PER_RANK else size
-        self.add(
-            line,
-            communicator=str(header.get("id", "")),
-            communicator_name=str(header.get("comm_name", "")),
-            rank=_whole(header.get("rank")),
-            num_ranks=num_ranks,
-            num_nodes=_whole(header.get("nnodes")),
-            host=str(self._metadata.get("hostname", "")),
-            point_to_point=prefix == "p2p",
-            collective=name,
-            seq=seq,
-            message_bytes=size,
-            size_bytes=total,
-            exec_ns=exec_ns,
-            timing_source=str(perf.get(f"{prefix}_timing_source", "")),
-            algbw_gb_s=_number(perf.get(f"{prefix}_algobw_gbs")),
-            busbw_gb_s=_number(perf.get(f"{prefix}_busbw_gbs")),
-            algorithm=_known(perf.get("coll_algo")),
-            protocol=_known(perf.get("coll_proto")),
-            start_ns=min((start for start, _ in times), default=None),
-            end_ns=max((end for _, end in times), default=None),
+    def _add_records(self, lines: Sequence[int], records: pa.Table) -> None:
+        head, host = (self._carried(name, records) for name in self._before)
+        coll, p2p = (_calls(records, prefix) for prefix in _PREFIXES)
+        calls = pc.coalesce(coll, p2p)
+        is_call = _flags(calls.is_valid()) & _flags(pc.not_equal(_text(calls, "call"), ""))
+        numbers, is_absurd = _numbers(calls, head)
+        is_call &= np.min([numbers[name] for name in _NEEDED], axis=0) >= 0
+        rows = np.flatnonzero(is_call & ~is_absurd)
+        is_headless = pc.and_(*(pc.struct_field(head, name).is_null() for name in ("id", "rank")))
+        self._num_damaged += len(calls) - calls.null_count - int(is_call.sum())
+        self.num_absurd += int(is_call.sum()) - len(rows)
+        self._num_headless += int(_flags(is_headless)[is_call].sum())
+        texts = {
+            "communicator": _text(head, "id"),
+            "communicator_name": _text(head, "comm_name"),
+            "host": _text(host, "hostname"),
+            "point_to_point": pc.if_else(coll.is_null(), "p2p", ""),
+            "collective": _text(calls, "call"),
+            "timing_source": _text(calls, "timing_source"),
+            "algorithm": _text(calls, "algo"),
+            "protocol": _text(calls, "proto"),
+        }
+        joined = pc.binary_join_element_wise(*texts.values(), _BORDER).take(pa.array(rows))
+        coded = joined.dictionary_encode()
+        distinct = [
+            self._texts(dict(zip(texts, text.split(_BORDER), strict=True)))
+            for text in coded.dictionary.to_pylist()
+        ]
+        numbers["line"] = np.array(lines, dtype=np.int64)
+        if distinct:
+            columns = {name: values[rows] for name, values in numbers.items()}
+            self.rows.extend(distinct, coded.indices.to_numpy(), columns)
+
+    def _carried(self, name: str, records: pa.Table) -> pa.StructArray:
+        """For each record its own object of a name, or that of the nearest record before it."""
+        every = pa.concat_arrays([self._before[name], records.column(name).combine_chunks()])
+        places = np.where(_flags(every.is_valid()), np.arange(len(every)), 0)
+        carried = every.take(pa.array(np.maximum.accumulate(places)[1:]))
+        self._before[name] = carried[-1:]
+        return carried
+
+    def _texts(self, said: dict[str, str]) -> tuple[object, ...]:
+        """A row without its numbers, which are columns of their own."""
+        own = {"file": self._file, "point_to_point": bool(said["point_to_point"])}
+        for name in ("algorithm", "protocol"):
+            own[name] = "" if said[name] == "unknown" else said[name]
+        return tuple((said | own).get(name) for name in INSPECTOR_COLLECTIVES.column_names)
+
+
+def _parsed(data: bytes) -> pa.Table | None:
+    """The records of whole lines; None where one is damaged or has a value of another type."""
+    try:
+        return arrow_json.read_json(
+            pa.BufferReader(data),
+            arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            arrow_json.ParseOptions(
+                explicit_schema=_SCHEMA,
+                newlines_in_values=False,
+                unexpected_field_behavior="ignore",
+            ),
         )
-
-
-def _kernel_times(perf: Mapping[str, object]) -> Iterator[tuple[int, int]]:
-    """Start and stop of the kernel on each channel, in Unix ns."""
-    trace = perf.get("event_trace_ts")
-    events = trace.get("kernel_events") if isinstance(trace, dict) else None
-    for event in events if isinstance(events, list) else ():
-        if isinstance(event, dict):
-            start = _nanoseconds(event.get("kernel_start_ts"))
-            stop = _nanoseconds(event.get("kernel_stop_ts"))
-            # A callback that did not fire leaves 0.
-            if start and stop and stop >= start:
-                yield start, stop
-
-
-def _whole(value: object) -> int | None:
-    # Sizes and times stay far below, also multiplied with ranks or by 1000.
-    if type(value) is int:
-        return value if 0 <= value < _LARGEST else None
-    if not isinstance(value, int | float) or isinstance(value, bool):
+    except pa.ArrowInvalid:
         return None
-    return int(value) if 0 <= value < _LARGEST and value == int(value) else None
 
 
-def _nanoseconds(micros: object) -> int | None:
-    """A time in us, whole or not, in ns; None where it is no time."""
-    if isinstance(micros, float) and 0 <= micros < _LARGEST:
-        # Unix times in ns are no exact floating-point numbers.
-        return int(micros) * 1000 + round(micros % 1 * 1000)
-    whole = _whole(micros)
-    return None if whole is None else whole * 1000
+def _typed(value: object, kind: pa.DataType) -> object:
+    """A value of JSON as Arrow has it in records; None where it is of another type."""
+    if kind == _TEXT:
+        return None if value is None else str(value).replace(_BORDER, "")
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        return {of.name: _typed(value.get(of.name), of.type) for of in kind}
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return [_typed(one, kind.value_type) for one in value]
+    if isinstance(value, bool) or not isinstance(value, int | float) or kind != _NUMBER:
+        return None
+    return float(value)
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else float("nan")
+def _calls(records: pa.Table, prefix: str) -> pa.StructArray:
+    """The calls of one kind, with the names of ``_CALL``."""
+    found = records.column(f"{prefix}_perf").combine_chunks()
+    return pa.StructArray.from_arrays(found.flatten(), list(_CALL), mask=found.is_null())
 
 
-def _known(value: object) -> str:
-    return "" if value in (None, "unknown") else str(value)
+def _flags(values: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _text(of: pa.StructArray, name: str) -> pa.StringArray:
+    return pc.fill_null(pc.struct_field(of, name), "")
+
+
+def _floats(of: pa.StructArray, name: str) -> npt.NDArray[np.float64]:
+    return np.asarray(pc.struct_field(of, name).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _numbers(
+    calls: pa.StructArray, head: pa.StructArray
+) -> tuple[dict[str, Packed], npt.NDArray[np.bool_]]:
+    """The columns of numbers, and which rows hold one that fits none."""
+    size, ranks = _wholes(_floats(calls, "size")), _wholes(_floats(head, "n_ranks"))
+    is_per_rank = pc.is_in(pc.utf8_lower(_text(calls, "call")), pa.array(_PER_RANK))
+    factor = np.where(_flags(is_per_rank) & (ranks > 0), ranks, 1)
+    rank = _wholes(_floats(head, "rank"))
+    is_absurd = (size.astype(np.float64) * factor >= _MOST) | (rank >= 2**31)
+    rates = {f"{name}_gb_s": _floats(calls, name) for name in ("algbw", "busbw")}
+    for rate in map(np.abs, rates.values()):
+        is_absurd |= (rate >= _MOST) | ((rate > 0) & (rate < 1 / _MOST))
+    first, last = _kernel_span(pc.struct_field(calls, ["trace", "kernel_events"]))
+    return {
+        "rank": rank,
+        "num_ranks": ranks,
+        "num_nodes": _wholes(_floats(head, "nnodes")),
+        "seq": _wholes(_floats(calls, "sn")),
+        "message_bytes": size,
+        "size_bytes": size * factor,
+        "exec_ns": _nanoseconds(_floats(calls, "exec")),
+        "start_ns": first,
+        "end_ns": last,
+        **rates,
+    }, is_absurd
+
+
+def _wholes(values: npt.NDArray[np.float64]) -> Int64s:
+    """Whole numbers that fit; ``MISSING`` instead of others."""
+    known = (values >= 0) & (values < _LARGEST) & (values == np.floor(values))
+    return np.where(known, np.where(known, values, 0).astype(np.int64), MISSING)
+
+
+def _nanoseconds(micros: npt.NDArray[np.float64]) -> Int64s:
+    """Times in us, whole or not, in ns; ``MISSING`` where one is no time."""
+    known = (micros >= 0) & (micros < _LARGEST)
+    valid = np.where(known, micros, 0)
+    # Unix times in ns are no exact floating-point numbers.
+    found = valid.astype(np.int64) * 1000 + np.rint(valid % 1 * 1000).astype(np.int64)
+    return np.where(known, found, MISSING)
+
+
+def _kernel_span(events: pa.ListArray) -> tuple[Int64s, Int64s]:
+    """The first start and the last stop of the kernels of each call on its channels, Unix ns."""
+    each, call = pc.list_flatten(events), pc.list_parent_indices(events).to_numpy()
+    start, stop = (_nanoseconds(_floats(each, f"kernel_{end}_ts")) for end in ("start", "stop"))
+    # A callback that did not fire leaves 0.
+    is_timed = (start > 0) & (stop >= start)
+    first, last = np.full(len(events), _MOST), np.full(len(events), MISSING)
+    np.minimum.at(first, call[is_timed], start[is_timed])
+    np.maximum.at(last, call[is_timed], stop[is_timed])
+    return np.where(last < 0, MISSING, first), last

@@ -104,10 +104,10 @@ def read_printed_file(
         # Until every reader has said what it wants, each gets all lines.
         if chosen == EVERY_LINE:
             return place
-        behind = inspector.read_ahead(part, place)
+        behind = processes.read_ahead(part, place, patterns)
         if behind == place:
-            behind = rates.read_ahead(part, place, chosen, (*patterns, _NCCL))
-        return behind if behind > place else processes.read_ahead(part, place, patterns)
+            behind = inspector.read_ahead(part, place)
+        return behind if behind > place else rates.read_ahead(part, place, chosen, patterns)
 
     try:
         for tagged in source.lines(wanted, ahead):

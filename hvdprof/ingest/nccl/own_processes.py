@@ -36,7 +36,7 @@ class NcclProcesses:
             # Behind a log prefix, what stands at the beginning of a line is not what NCCL printed.
             if self._raw == line.text and not head.start() and not said.is_shortened:
                 own = re.escape(f"{said.host}:{said.pid}:")
-                self._known = rf"^{own}\d{{1,9}} \[\d{{1,4}}\] NCCL INFO [^<\r\n]*\n?$"
+                self._known = rf"^{own}\d{{1,9}} \[\d{{1,4}}\] NCCL INFO "
 
     def read_ahead(self, part: Part, place: int, patterns: Patterns) -> int:
         """Pass over lines of a known process, as ``Ahead``, but for what patterns find."""
@@ -49,7 +49,8 @@ class NcclProcesses:
             self._looked_at = part, patterns
             is_other = np.ones(len(part), dtype=np.bool_)
             is_other[part.places(self._known)] = False
-            is_other[part.places(any_of(patterns))] = True
+            for marks in (any_of(patterns), r"[<\r]"):
+                is_other[part.places(marks)] = True
             self._others = np.flatnonzero(is_other).tolist()
         after = bisect_left(self._others, place)
         return self._others[after] if after < len(self._others) else len(part)

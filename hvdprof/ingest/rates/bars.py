@@ -79,7 +79,7 @@ class Bars:
             wanted: Finds what any reader wants.
             patterns: What each reader wants.
         """
-        if not isinstance(part, UntouchedLines):
+        if not isinstance(part, UntouchedLines) or not any(m in part.block.data for m in _MARKS):
             return place
         if (part, wanted) != self._looked_at:
             self._looked_at = part, wanted
@@ -100,8 +100,7 @@ class Bars:
     ) -> dict[int, Bar | None]:
         """By place, bars that no other reader wants; None for one without a rate that counts."""
         block = part.block
-        has_mark = any(mark in block.data for mark in _MARKS)
-        if not has_mark or any(text in block.data for text in _OF_OTHERS):
+        if any(text in block.data for text in _OF_OTHERS):
             return {}
         others = any_of(tuple(pattern for pattern in patterns if pattern != self._own))
         lines = as_lines(block.data, block.bounds).take(pa.array(found))

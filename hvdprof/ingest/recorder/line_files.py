@@ -33,8 +33,11 @@ from hvdprof.rundir.regular_file import open_regular
 EVALUATION_CALL = "evaluation"
 _OTHER = ("", 0, "", "other", "")
 
-Window = tuple[str, int, int]
-"""Segment, first step, number of steps."""
+Window = tuple[str, int, int, int]
+"""Segment, first step, number of steps, and the time in them, ns."""
+
+Phase = tuple[str, int, int, int, int]
+"""Name, samples, time, and the sums of their gaps and delays, ns."""
 
 _TABLES = {RANK: RANK_SAMPLES, HOST: HOST_SAMPLES, DEVICE: DEVICE_SAMPLES}
 _Row = tuple[str, int, int, str, int, float, float, float, float]
@@ -94,11 +97,11 @@ class RankLines:
 
     def window_at(self, start_ns: int, end_ns: int) -> Window:
         """The steps of the rank in a while; step -1 where it has none there."""
-        most: Window = (next(iter(self.recording.segments), ""), -1, 0)
+        most: Window = (next(iter(self.recording.segments), ""), -1, 0, 0)
         for name, segment in self.recording.segments.items():
-            first, number = _steps_within(segment, start_ns, end_ns)
-            if number > most[2]:
-                most = name, first, number
+            found = _steps_within(segment, start_ns, end_ns)
+            if found[1] > most[2]:
+                most = (name, *found)
         return most
 
     def _take(self, text: bytes) -> bool:
@@ -132,7 +135,9 @@ class RankLines:
         if not self._process or any(not 0 <= phase < len(phases) for phase, _, _ in counts):
             raise ValueError("samples of no process, or of no phase")
         if self._process == WORKER_PROCESS:
-            window = self.window_at(*times)
+            *_, in_steps_ns = of_rank = self.window_at(*times)
+            window = of_rank[:3]
+            phases = [_running(phase, times[1] - times[0] - in_steps_ns) for phase in phases]
         head = (window[0], self._process, *window[1:])
         self._places |= places
         self.sampling += [
@@ -182,12 +187,26 @@ def lines_of_rank(
     return lines, notes
 
 
-def _steps_within(segment: SegmentRecording, start_ns: int, end_ns: int) -> tuple[int, int]:
-    """The first step that lies in a while at least in part, and the number of them."""
+def _steps_within(segment: SegmentRecording, start_ns: int, end_ns: int) -> tuple[int, int, int]:
+    """The first step that lies in a while at least in part, their number, and its time in them."""
     table, counts = segment.step_table(), segment.steps_of_rows()
-    begins = table[:, 2]
-    rows = np.flatnonzero((begins < end_ns) & (begins + table[:, 3] * counts > start_ns))
-    return (int(table[rows[0], 0]), int(counts[rows].sum())) if len(rows) else (-1, 0)
+    begins, ends = table[:, 2], table[:, 2] + table[:, 3] * counts
+    rows = np.flatnonzero((begins < end_ns) & (ends > start_ns))
+    if not len(rows):
+        return -1, 0, 0
+    inside = np.minimum(ends[rows], end_ns) - np.maximum(begins[rows], start_ns)
+    return int(table[rows[0], 0]), int(counts[rows].sum()), int(inside.sum())
+
+
+def _running(phase: Phase, beside_ns: int) -> Phase:
+    """A phase of a worker without the time in which it was stopped, as in turns of other launches.
+
+    Then no sample comes, and no step: the next sample is late by the time beside the steps.
+    """
+    name, samples, time_ns, gap_ns, late_ns = phase
+    stopped_ns = max(min(beside_ns, late_ns, gap_ns), 0)
+    running_ns = max(time_ns - stopped_ns, 0)
+    return name, samples, running_ns, gap_ns - stopped_ns, late_ns - stopped_ns
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.layout import MANIFEST_NAME, RUNS_FOLDER
+from hvdprof.rundir.layout import MANIFEST_NAME, RUNS_FOLDER, watched_mark
 from hvdprof.rundir.regular_file import irregular_kind, shown_name
 from hvdprof.units import count
 
 MOST_FILES = 10_000
 MOST_FOLDERS_DEEP = 64
-_SKIPPED = "__pycache__"
+_SKIPPED = ("__pycache__", watched_mark(Path()).name)
 
 # rank.0/stdout of horovodrun and mpirun, rank-0.log, job_rank3.out; task.3 of srun.
 _RANK_IN_NAME = re.compile(r"(?:^|[^A-Za-z])(?:rank|task)[._-]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -90,7 +90,7 @@ def _walk(folder: Path, top: Path, depth: int, found: Listing) -> Iterator[tuple
 
 
 def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name == _SKIPPED
+    return name.startswith(".") or name in _SKIPPED
 
 
 def _irregular(entry: os.DirEntry[str]) -> str:

@@ -27,7 +27,7 @@ from hvdprof.rundir.trusted_file import trusted_folder
 from hvdprof.rundir.written_file import open_whole
 
 if TYPE_CHECKING:
-    from hvdprof.ingest.storage.cached_table import TableWriter
+    from hvdprof.ingest.storage.cached_table import CachedTable, TableWriter
 
 CACHE_FROM_BYTES = 32_000_000
 """Smaller inputs are parsed as fast as they are found in a cache, and leave nothing beside them."""
@@ -110,6 +110,34 @@ def cached_files(
         else:
             return files
     return None
+
+
+def cached_pieces(
+    table: Table, source: Path, pieces: Callable[[], Iterator[pd.DataFrame]]
+) -> "CachedTable | None":
+    """A table of a file, from the cache where it is there, else made and put there.
+
+    Args:
+        table: The declared table.
+        source: The file, whose name its rows have as ``pass_id``.
+        pieces: Makes its rows, some at a time.
+
+    Returns:
+        ``None`` where no place for a cache can be written to.
+
+    Raises:
+        OSError: The file cannot be looked at.
+    """
+    from hvdprof.ingest.storage.cached_table import CachedTable
+
+    def write(writers: "Mapping[str, TableWriter]", folder: Path) -> None:
+        for piece in pieces():
+            writers[table.name].append(partial(block_of, piece))
+
+    if cached_files((table,), (source,)) is None:
+        write_cached((table,), (source,), write)
+    files = cached_files((table,), (source,))
+    return None if files is None else CachedTable(table, files[table.name], source)
 
 
 def write_cached(

@@ -11,7 +11,9 @@ from hvdprof.model.arrays import Int64s
 from hvdprof.model.schema import Table
 
 _PACK_AT = 32_768
-_MISSING = np.iinfo(np.int64).min
+MISSING = np.iinfo(np.int64).min
+"""Stands for a missing number in columns of ``Rows.extend``."""
+
 _NARROW = [(kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int8, np.int16, np.int32)]
 _NULLABLE = ("Int64", "Int32", "boolean")
 
@@ -61,20 +63,22 @@ class Rows:
             raise ValueError(f"table {self.table.name} has no column {unknown}")
         self.append(*[values[name] for name in self._names])
 
-    def extend(self, rows: Sequence[Values], which: Int64s, columns: Mapping[str, Int64s]) -> None:
+    def extend(self, rows: Sequence[Values], which: Int64s, columns: Mapping[str, Packed]) -> None:
         """Add many rows that repeat a few.
 
         Args:
             rows: The different rows.
             which: For each new row, the place of the one that it repeats.
-            columns: The columns of whole numbers in which they differ.
+            columns: The columns of numbers in which they differ.
         """
         self._pack()
         for number, (name, values) in enumerate(
             zip(self._names, zip(*rows, strict=True), strict=True)
         ):
             own = columns.get(name)
-            packed = self._values(number, values)[which] if own is None else _narrow(own)
+            packed = (
+                self._values(number, values)[which] if own is None else _plain(own, str(own.dtype))
+            )
             self._packed[number].append(packed)
         self._num_packed += len(which)
 
@@ -141,7 +145,7 @@ def _coded(values: Values, codes: dict[str, int]) -> Packed:
 
 def _marked(values: Values, dtype: str) -> Packed:
     """Whole numbers or flags with a number that stands for a missing one."""
-    marked = (_MISSING if value is None else value for value in values)
+    marked = (MISSING if value is None else value for value in values)
     return _narrow(np.fromiter(marked, np.int64, len(values)))
 
 
@@ -149,7 +153,7 @@ def _texts(values: Values, dtype: str) -> Packed:
     return np.array(values, dtype=object)
 
 
-def _plain(values: Values, dtype: str) -> Packed:
+def _plain(values: Values | Packed, dtype: str) -> Packed:
     packed = np.asarray(values, dtype=np.dtype(dtype))
     return packed if packed.dtype.kind != "i" else _narrow(packed)
 
@@ -168,11 +172,11 @@ def _wide(dtype: str) -> str:
 def _looked_up(indices: Packed, values_of: Int64s) -> Packed:
     known = indices >= 0
     values = np.where(known, values_of[np.where(known, indices, 0)], -1)
-    return np.where(values < 0, _MISSING, values)
+    return np.where(values < 0, MISSING, values)
 
 
 def _nullable(values: Packed, dtype: str) -> pd.api.extensions.ExtensionArray:
-    missing = values == _MISSING
+    missing = values == MISSING
     known = np.where(missing, 0, values)
     if dtype == "boolean":
         return pd.arrays.BooleanArray(known.astype(np.bool_), missing)

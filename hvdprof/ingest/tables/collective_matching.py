@@ -77,6 +77,8 @@ def with_matches(calls: pd.DataFrame) -> pd.DataFrame:
     Args:
         calls: All other columns, of ranks that are in the job once.
     """
+    if calls["seq"].notna().all():
+        return RANK_COLLECTIVES.frame(calls.assign(match_id=_numbers(calls)))
     columns = ["rank", "group", "step", "seq", "collective", "dtype", "size_bytes"]
     submitted: dict[int, list[SubmittedCall]] = {}
     for rank, group, step, seq, collective, dtype, size in calls[columns].itertuples(
@@ -90,6 +92,27 @@ def with_matches(calls: pd.DataFrame) -> pd.DataFrame:
     return RANK_COLLECTIVES.frame(
         calls.assign(match_id=[next(taken[rank]) for rank in calls["rank"]])
     )
+
+
+def _numbers(calls: pd.DataFrame) -> Int64s:
+    """What ``match_collectives`` gives calls that all have sequence numbers, many at once."""
+    names = ["rank", "group", "collective", "dtype"]
+    keys = pd.DataFrame({name: pd.factorize(calls[name])[0] for name in names})
+    keys["seq"] = calls["seq"].to_numpy(np.int64)
+    keys["size"] = calls["size_bytes"].fillna(-1).to_numpy(np.int64)
+    keys = keys[~calls["collective"].isin(POINT_TO_POINT).to_numpy(dtype=bool)]
+    keys = keys.sort_values("rank", kind="stable")
+    keys["group"] = pd.factorize(keys["group"])[0]
+    # The calls of a coalesced group share a number.
+    keys["of_number"] = keys.groupby(["group", "rank", "seq"], sort=False).cumcount()
+    alike = keys.groupby(list(keys.columns.drop("rank")), sort=False)
+    is_shared = (alike["rank"].transform("size") > 1).to_numpy()
+    shared = keys.assign(of=alike.ngroup())[is_shared]
+    first = shared.drop_duplicates("of").sort_values("group", kind="stable")
+    number = pd.Series(np.arange(len(first)), index=first["of"])
+    ids = np.full(len(calls), NO_MATCH, dtype=np.int64)
+    ids[shared.index] = number.reindex(shared["of"]).to_numpy()
+    return ids
 
 
 def _groups(

@@ -83,7 +83,7 @@ class LogLines:
         self._hydra = hydra
         self._begun: dict[str, str] = {}
         self._last = 0
-        self._is_plain = not layers and hydra is None
+        self.is_plain = not layers and hydra is None
 
     @classmethod
     def of_file(cls, lines: Sequence[str]) -> Self:
@@ -112,15 +112,15 @@ class LogLines:
             raw: Its text, without colours.
         """
         self._last = number
-        if self._is_plain and not may_have_prefix(raw):
+        if self.is_plain and not may_have_prefix(raw):
             return PrintedLine(number, raw)
         said = peeled(Peeled(raw))
-        if self._is_plain and not said.partial:
+        if self.is_plain and not said.partial:
             return PrintedLine(number, said.text, said.rank, said.host, said.stamp)
         for layer in self._layers:
             said = peeled_of(said, layer)
         if said.partial or self._begun:
-            self._is_plain = False
+            self.is_plain = False
             text = self._begun.pop(said.host, "") + said.text
             if said.partial:
                 self._begun[said.host] = text[:LONGEST]
@@ -155,7 +155,7 @@ def _layers_of(lines: Sequence[str]) -> tuple[list[FileForm], list[str]]:
 
 
 MOST_FORMS = 8
-_JSON_TEXTS = ("log", "MESSAGE", "textPayload")
+JSON_TEXTS = ("log", "MESSAGE", "textPayload")
 """The text of a line in docker's json-file driver, ``journalctl -o json`` and Google's logs."""
 
 _JSON_STAMPS = ("time", "timestamp")
@@ -236,7 +236,7 @@ def peeled_of(before: Peeled, layer: FileForm) -> Peeled:
 
 def _record(text: str) -> tuple[str, str, bool] | None:
     """Text and stamp of a line that is a JSON object, and whether docker cut it after 16 KiB."""
-    if not any(f'"{name}"' in text for name in _JSON_TEXTS):
+    if not any(f'"{name}"' in text for name in JSON_TEXTS):
         return None
     try:
         record = parse_json(text)
@@ -244,7 +244,7 @@ def _record(text: str) -> tuple[str, str, bool] | None:
         return None
     if not isinstance(record, dict):
         return None
-    name = next((name for name in _JSON_TEXTS if isinstance(record.get(name), str)), None)
+    name = next((name for name in JSON_TEXTS if isinstance(record.get(name), str)), None)
     if name is None:
         return None
     stamps = (record[key] for key in _JSON_STAMPS if isinstance(record.get(key), str))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hvdprof.ingest.text.found_lines import FEWEST_SEARCHED, FoundLines, Patterns
 from hvdprof.ingest.text.line_filter import EVERY_LINE, matching, matching_texts
-from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
+from hvdprof.ingest.text.log_lines import JSON_TEXTS, LogLines, PrintedLine
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import LONGEST, TextBlock, text_blocks
 from hvdprof.model.notes import Note, NoteCode
@@ -34,9 +34,12 @@ _OF_NCCL = re.compile(rb"[NR]CCL (?:INFO|WARN|TRACE|CALL) ")
 _MOST_OF_NCCL = 5_000
 """So many bytes are left of a line of NCCL's that is longer than 64 KiB; its reader takes 4 kB."""
 
-_ESCAPES = (b"\x1b", b"^[[", b"#033[")
-# Records of JSON, and parts of lines: what a line says depends on others.
-_RECORD, _PARTS = b'{"', (b"stdout P", b"stderr P")
+_ESCAPES = ((b"\x1b", b""), (b"^", b"^[["), (b"#", b"#033["))
+"""How colours begin; a byte is found ten times as fast as a text, and these are rare."""
+
+# Records of JSON with a line, and parts of lines: what a line says depends on others.
+_RECORD, _TEXTS = b'{"', [f'"{name}"'.encode() for name in JSON_TEXTS]
+_PARTS = (b"stdout P", b"stderr P")
 
 
 def every_line() -> str:
@@ -93,8 +96,7 @@ class LogFile:
         themselves. Of such a line of NCCL's the beginning comes alone. The first 2000 lines decide
         which prefixes the file has. Lines that ``ahead`` reads do not come.
         """
-        log = LogLines()
-        number = 1
+        log, number = LogLines(), 1
         for position, raw in enumerate(text_blocks(self._path, progress=self._progress)):
             self.is_cut = not raw.data.endswith(b"\n")
             shortened, num_skipped = self._without_rests(raw)
@@ -124,8 +126,10 @@ class LogFile:
         self, part: "Part", wanted: Wanted, ahead: Ahead | None = None
     ) -> Iterator[PrintedLine]:
         found = FoundLines(part)
-        place = 0
         pattern, places, after = EVERY_LINE, list[int](), 0
+        wanted()
+        # Where all of a part is read ahead, nothing is looked for in it.
+        place = 0 if ahead is None else ahead(part, 0)
         while place < len(part):
             before, pattern = pattern, wanted()
             if pattern:
@@ -155,7 +159,8 @@ class LogFile:
 
     def _without_rests(self, block: TextBlock) -> tuple[TextBlock, int]:
         """A block without the rest of NCCL's lines of over 64 KiB, and how many lines that ends."""
-        if b"\r" in block.data or not (self._skips_rest or _has_pieces(block)):
+        has_pieces = not block.ended or len(block) > int(block.places[-1]) + 1
+        if b"\r" in block.data or not (self._skips_rest or has_pieces):
             self._skips_rest = False
             return block, 0
         lines = block.data.splitlines(keepends=True)
@@ -180,10 +185,6 @@ class LogFile:
         if note not in self.notes:
             self.notes.append(note)
         return True
-
-
-def _has_pieces(block: TextBlock) -> bool:
-    return not block.ended or len(block) > int(block.places[-1]) + 1
 
 
 class Part(Protocol):
@@ -211,6 +212,7 @@ class UntouchedLines:
         block: As given.
         numbers: The number of each line.
         prefix_of: The line whose log prefix counts for a draw; -1 where it stands in the line.
+        is_plain: No line has more log prefixes than it shows itself.
     """
 
     def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
@@ -219,6 +221,7 @@ class UntouchedLines:
         self._places: dict[str, npt.NDArray[np.int64]] = {}
         self.numbers: list[int] = (block.places + first).tolist()
         self.prefix_of = [-1] * len(block)
+        self.is_plain = log.is_plain
 
     def __len__(self) -> int:
         """How many they are."""
@@ -280,19 +283,16 @@ class _Read:
 def _part(block: TextBlock, first: int, log: LogLines) -> Part:
     data = block.data
     untouched = UntouchedLines(block, first, log)
-    depends = (
-        log.joins_lines
-        or data.startswith(_RECORD)
-        or b"\n" + _RECORD in data
-        or any(part in data for part in _PARTS)
-    )
+    has_records = b"{" in data and (data.startswith(_RECORD) or b"\n" + _RECORD in data)
+    depends = log.joins_lines or (has_records and any(text in data for text in _TEXTS))
+    depends |= any(part in data for part in _PARTS)
     if not depends:
         return _DrawnOver(block, first, log) if b"\r" in data else untouched
     return _Read([line for place in range(len(block)) if (line := untouched.line(place))])
 
 
 def _without_escapes(block: TextBlock) -> TextBlock:
-    if not any(escape in block.data for escape in _ESCAPES):
+    if not any(byte in block.data and escape in block.data for byte, escape in _ESCAPES):
         return block
     text = block.data.decode("utf-8", "replace")
     if not has_escape(text):

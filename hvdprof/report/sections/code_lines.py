@@ -154,7 +154,8 @@ def _line_row(row: FrameRow) -> tuple[str, ...]:
 
 
 def _late(sampling: pd.DataFrame) -> tuple[str, ...]:
-    """A sentence on samples that came late, where many did."""
+    """A sentence on samples that came late within steps, where many did."""
+    sampling = sampling[(sampling["step"] >= 0).to_numpy()]
     sampled = float((sampling["samples"] * sampling["mean_gap_ns"]).sum())
     share = float(sampling["late_ns"].sum()) / sampled if sampled else 0.0
     if share < _LATE_SHARE:

@@ -4,9 +4,11 @@ import shlex
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import Float64s
 from hvdprof.model.file_page import FilePage
 from hvdprof.report.finding_texts import NOT_IN_FILE, file_texts
 from hvdprof.report.json_values import JsonObject, json_value
@@ -16,6 +18,7 @@ _FACT = (Head("", is_text=True), Head("", is_text=True))
 
 _MOST_ROWS = 40
 _MOST_RUNS = 3
+_FEWEST_DIGITS = 0.1
 _TITLE = "Bus bandwidth by message size"
 
 
@@ -79,6 +82,7 @@ def _title(run: dict[Hashable, object]) -> str:
 
 
 def _shape_run(title: str, rows: pd.DataFrame) -> Section:
+    rows = rows.assign(known_gb_s=_bandwidths(rows))
     kinds = [column for column in ("dtype", "redop", "root") if len(rows[column].unique()) > 1]
     lines = rows.groupby("line", sort=True)
     shown = _shown_lines(rows)
@@ -91,6 +95,15 @@ def _shape_run(title: str, rows: pd.DataFrame) -> Section:
         rows=tuple(tuple(_cells(members, kinds)) for line, members in lines if line in shown),
         sentences=(_hint(smaller, str(rows.iloc[0]["file"])),) if hidden else (),
     )
+
+
+def _bandwidths(rows: pd.DataFrame) -> Float64s:
+    """Bus bandwidths; where two printed decimals say little, by size, time and the best row."""
+    printed = rows["busbw_gb_s"].to_numpy(dtype=np.float64)
+    of_size = (rows["size_bytes"] / rows["time_ns"].clip(lower=1)).to_numpy(dtype=np.float64)
+    best = int(printed.argmax())
+    computed = of_size * (printed[best] / max(of_size[best], 1e-12))
+    return np.where(printed >= _FEWEST_DIGITS, printed, computed)
 
 
 def _hint(what: str, file: str) -> str:
@@ -117,4 +130,5 @@ def _measured(rows: pd.DataFrame) -> list[str]:
     if rows.empty:
         return [units.MISSING, units.MISSING]
     row = rows.iloc[-1]
-    return [units.milliseconds(float(row["time_ns"])), f"{units.rate(row['busbw_gb_s'])} GB/s"]
+    bandwidth = f"{units.rate(row['known_gb_s'])} GB/s" if row["known_gb_s"] else "below 0.01 GB/s"
+    return [units.milliseconds(float(row["time_ns"])), bandwidth]

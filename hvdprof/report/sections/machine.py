@@ -85,7 +85,7 @@ def _caption(analysis: RunAnalysis, pass_id: str) -> str:
     if pass_id in set(analysis.run.table(TURNS.name)["pass_id"].astype(str)):
         return (
             f"means from the first to the last steady step of {pass_id}, sampled once a second; "
-            "the turns of other launches between them, in which its ranks sleep, are included"
+            "seconds mostly in turns of other launches, in which its ranks sleep, are left out"
         )
     return f"means over the steady steps of {pass_id}, sampled once a second"
 

@@ -30,7 +30,7 @@ from hvdprof.rundir.plan import TORCH_ENGINE
 
 CELL_HEADS = (
     "np",
-    "toggles",
+    "setting",
     "samples/s",
     "step time, median",
     "p95",
@@ -50,7 +50,7 @@ class CellRow:
     """One cell of the design as texts; empty where a column says nothing about it."""
 
     np: str
-    toggles: str
+    setting: str
     samples_per_s: str
     step_median: str
     step_p95: str
@@ -187,7 +187,7 @@ def _cell_row(row: FrameRow, *, last_of_size: bool, has_setting: bool) -> CellRo
     plain_torch = row["engine"] == TORCH_ENGINE
     return CellRow(
         np=units.count(row["np"]),
-        toggles=setting_of_row(row) if has_setting else ENGINE_TITLES[str(row["engine"])],
+        setting=setting_of_row(row) if has_setting else ENGINE_TITLES[str(row["engine"])],
         samples_per_s=units.rate_interval(
             row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
         ),

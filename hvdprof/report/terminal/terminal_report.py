@@ -84,7 +84,7 @@ def _print_table(console: Console, table: ModelTable) -> None:
 def _wide_table(table: ModelTable) -> Table:
     frame = frame_of(
         ("np", "right"),
-        ("toggles", "left"),
+        ("setting", "left"),
         ("samples/s", "right"),
         ("step time\nmedian", "right"),
         ("\np95", "right"),
@@ -97,7 +97,7 @@ def _wide_table(table: ModelTable) -> Table:
     for row in table.rows:
         frame.add_row(
             row.np,
-            row.toggles,
+            row.setting,
             row.samples_per_s,
             row.step_median,
             row.step_p95,
@@ -116,7 +116,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
     """Two lines per cell; ``tight`` breaks every interval, for numbers of many digits."""
     frame = frame_of(
         ("np", "right"),
-        ("toggles", "left"),
+        ("setting", "left"),
         ("samples/s", "right"),
         ("step time\nmed., p95", "right"),
         ("scaling\nefficiency", "right"),
@@ -126,7 +126,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
     for row in table.rows:
         frame.add_row(
             row.np,
-            row.toggles.replace(" ", "\n", 1),
+            row.setting.replace(" ", "\n", 1),
             _rate_below(row.samples_per_s, tight=tight),
             f"{row.step_median}\n{row.step_p95}",
             _efficiency(row, _interval_below(row.efficiency, tight=tight)),

@@ -97,10 +97,12 @@ MEASURES: dict[str, Measure] = {
     BATCHES: Measure(RANK, "1/s", "batches taken from torch's data loaders", True),
     DATA_WAIT: Measure(RANK, "", "time in `next` of a data loader", True),
     FIRST_WAIT: Measure(RANK, "", "of it for the first batch of an iterator", True),
-    EMPTY_WAIT: Measure(RANK, "", "of it where workers had no batch ready", True),
+    EMPTY_WAIT: Measure(RANK, "", "of it where the next batch was not ready", True),
     LONGEST_WAIT: Measure(RANK, "s", "longest `next` but for the first batch of an iterator"),
     READY: Measure(RANK, "batches", "batches ready at `next`, where workers load them"),
-    EMPTY: Measure(RANK, "", "share of the `next` at which none was ready"),
+    EMPTY: Measure(
+        RANK, "", "share of the `next` at which the next one was not: batches come in order"
+    ),
     UNPINNED: Measure(RANK, "batches", "batches of workers that wait for the thread that pins"),
     COPIED: Measure(RANK, "bytes/s", "batches that came on the host and entered on the GPU", True),
     PAGEABLE: Measure(RANK, "bytes/s", "of them from pageable memory", True),

@@ -184,33 +184,3 @@ class EventState(StrEnum):
     SAMPLED = "sampled"
     PROFILED = "profiled"
     EXPLAINED = "explained"
-
-
-class EventLine(TypedDict):
-    """An event: the begin and the end of one share ``number``.
-
-    ``time_ns`` is the wall clock when it was seen, ``since_ns`` when it began, or was over; of
-    what comes once, they are its end and its begin. ``ranks`` are those that it is about, empty
-    for all; ``cost_ns`` is the time per step that it costs the job, and of what comes once all
-    that it cost, ``step_ns`` the time of a step (both 0 where unknown); ``place`` is the sampled
-    line of code, empty where unknown. Only after a begin: ``share`` is the share of the samples of
-    the phase that ``place`` has, ``files`` the answers, in the folder of the recorder files.
-    """
-
-    kind: Literal["event"]
-    number: int
-    event: str
-    state: str
-    time_ns: int
-    since_ns: int
-    segment: str
-    step: int
-    ranks: list[int]
-    host: str
-    phase: str
-    cost_ns: int
-    step_ns: int
-    place: str
-    text: str
-    share: NotRequired[float]
-    files: NotRequired[list[str]]

@@ -8,7 +8,7 @@ import pytest
 
 from hvdprof.analyze.compare.comparison_verdict import comparison_sentence
 from hvdprof.api import analyze_run, compare, load_run
-from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.errors import NotComparableError, UnreadableInputError, UsageError
 from hvdprof.model.results.comparison import STEP_TIME, ComparisonOutcome, change_text
 from hvdprof.model.tables.comparison_tables import COMPARED_POOLED, MOVED_CAUSES
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
@@ -239,7 +239,7 @@ def test_two_scripts_of_other_names_are_matched_and_it_is_said(tmp_path):
 @pytest.mark.heavy
 def test_runs_without_a_common_cell_are_refused_with_what_each_has(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0}), sweep({4: 12.0}))
-    with pytest.raises(UnreadableInputError) as error:
+    with pytest.raises(NotComparableError) as error:
         compare(one, other)
     assert "mnist on 2 ranks" in error.value.hint
     assert "mnist on 4 ranks" in error.value.hint
@@ -249,7 +249,7 @@ def test_runs_without_a_common_cell_are_refused_with_what_each_has(tmp_path):
 def test_a_run_of_torch_and_one_of_its_twins_are_refused_with_the_reason(tmp_path):
     one, other = runs(tmp_path, sweep({2: 12.0}), sweep({4: 12.0}, model="keras-mnist"))
     for first, second in ((one, other), (other, one)):
-        with pytest.raises(UnreadableInputError) as error:
+        with pytest.raises(NotComparableError) as error:
             compare(first, second)
         assert error.value.hint.startswith("keras-mnist is the twin of mnist in Keras: ")
         assert "Compare runs of one framework" in error.value.hint

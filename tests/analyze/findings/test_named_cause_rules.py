@@ -5,12 +5,14 @@ import pytest
 
 from hvdprof.analyze.pipeline import findings
 from tests.analyze.findings.test_run_findings import (
+    CELL,
     crowded,
     evidence,
     ranks,
     scaling,
     segments,
     straggler,
+    table,
     term,
 )
 from tests.builders.finding_style import style_faults
@@ -21,8 +23,9 @@ NAN = float("nan")
 
 def only(*causes, launches=3, **values):
     """The finding on these rows, of a cell of so many launches."""
-    rows = pd.concat([rows for _, rows in causes], ignore_index=True)
-    tables = [("waterfall", rows), ("scaling", scaling(cell(num_launches=launches)))]
+    rows = pd.concat([rows for name, rows in causes if name == "waterfall"], ignore_index=True)
+    others = [one for one in causes if one[0] != "waterfall"]
+    tables = [("waterfall", rows), ("scaling", scaling(cell(num_launches=launches))), *others]
     (row,) = findings(evidence(tables, **values)).to_dict("records")
     return row
 
@@ -350,3 +353,38 @@ def test_the_metric_of_a_split_evaluation_is_averaged_by_the_engine_of_the_job(e
     tables = [(name, rows.assign(engine=engine)), ("scaling", scaling(cell(engine=engine)))]
     (row,) = findings(evidence(tables)).to_dict("records")
     assert f"average the metric with {call}." in row["action"]
+
+
+def lines(*rows):
+    """LINE_CAUSES of the cause of a test, each with the fields stated."""
+    own = {"cause_id": "c", "ranks": "1", "process": "main", "num_events": 4, "of_events": 6}
+    return ("line_causes", table("line_causes", *(CELL | own | row for row in rows)))
+
+
+FORWARD = {"against": "usual steps", "file": "/home/me/net.py", "line": 29, "function": "forward"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "others", "fix"),
+    [
+        ("irregular", 1.7, "end the other processes or use an idle machine, then measure again"),
+        ("irregular", 0.05, "look at net.py:29"),
+        # Other processes know nothing of the steps.
+        ("periodic", 1.7, "look at net.py:29"),
+    ],
+)
+def test_a_line_now_and_then_comes_behind_other_processes(pattern, others, fix):
+    late = straggler(pattern, phase="mixed", cause_id="c", period_steps=10.0)
+    row = only(late, lines(FORWARD), **crowded(others))
+    assert row["fix"] == fix
+    assert "ook at net.py:29" in row["action"]
+
+
+def test_an_evaluation_is_not_looked_at_but_split():
+    alone = straggler("periodic", phase="evaluation", cause_id="c", period_steps=12.0)
+    call = {"against": "exact", "leaf": "evaluation"}
+    row = only(alone, lines(call, FORWARD))
+    assert row["fix"].startswith("split the evaluation among all ranks")
+    assert (row["code_file"], row["code_line"]) == ("/home/me/net.py", 29)
+    assert "evaluation" in row["evidence"]
+    assert "ook at" not in only(alone, lines(call))["action"]

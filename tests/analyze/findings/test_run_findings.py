@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.communication.network import net_hosts, net_links
+from hvdprof.analyze.findings.advice import advice
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity, severity_of_cost
+from hvdprof.analyze.findings.input_evidence import InputEvidence
 from hvdprof.analyze.pipeline import findings
 from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.notes import Note, NoteCode
@@ -212,8 +214,9 @@ def toggled(rate, **toggle):
     return ("scaling", scaling(cell(), cell(**values, **toggle)))
 
 
-def traced(cost, low):
+def traced(cost, low, high=None):
     values = {"trace_overhead": cost, "trace_overhead_low": low}
+    values["trace_overhead_high"] = 2 * cost - low if high is None else high
     return ("scaling", scaling(cell(**values)))
 
 
@@ -704,6 +707,22 @@ def test_memory_is_pinned_for_gpus_alone():
         given = evidence([term("input-bound", 0.3)], ranks=ranks(0, 1, device=device))
         (row,) = findings(given).to_dict("records")
         assert ("pin_memory" in row["action"]) == on_gpu
+
+
+def test_a_trace_overhead_that_is_not_known_slows_nothing():
+    assert "timeline-slows" in ids(evidence([traced(0.5, 0.1, 0.9)]))
+    assert "timeline-slows" not in ids(evidence([traced(0.74, 0.01, 1.98)]))
+
+
+@pytest.mark.parametrize("has_batches", [True, False])
+def test_ranks_with_batches_ready_do_not_wait_for_data(monkeypatch, has_batches):
+    stages = InputEvidence("Seen.", advice("pin less"), has_batches=has_batches)
+    rules = "hvdprof.analyze.findings.run_rules.shared_phase_rules"
+    monkeypatch.setattr(f"{rules}.input_evidence", lambda *_: stages)
+    (row,) = findings(evidence([term("input-bound", 0.3)])).to_dict("records")
+    ready, waits = "taking over batches that are ready", "every rank waits for data"
+    assert row["title"] == f"Input-bound: {ready if has_batches else waits}"
+    assert row["confidence"] == ("possible" if has_batches else "certain")
 
 
 @pytest.mark.parametrize("name", ["input-bound", "outside"])

@@ -79,6 +79,23 @@ def test_only_windows_of_steady_steps_count() -> None:
     assert (found["num_above"] == 0).all()
 
 
+def test_windows_of_turns_of_other_launches_are_left_out() -> None:
+    steps = work(0, 4)
+    # The ranks sleep for four seconds between their second and third step.
+    begin = steps.begin + np.array([0, 0, 4, 4])[:, None] * S
+    slept = dataclasses.replace(steps, begin=begin, arrived=begin + S)
+    own = samples({0: [30, 30, 0, 0, 0, 0, 34, 34], 1: [30, 30, 1, 0, 0, 0, 34, 34]}, "batches")
+    found = rank_machine((own, DEVICE_SAMPLES.empty()), {KEY: slept})
+
+    # Of rank 1, whose windows begin 0.1 s later, the last one does not end in the steps.
+    assert found["mean"].tolist() == pytest.approx([32.0, 94 / 3])
+    # Where all is beside the steps, that is all there is.
+    sparse = samples({0: [0.0, 0.0, 7.0, 0.0]}, "batches")
+    sparse["start_ns"] += 2 * S
+    (only,) = rank_machine((sparse, DEVICE_SAMPLES.empty()), {KEY: slept}).to_dict("records")
+    assert only["windows"] == 4
+
+
 def test_memory_that_is_freed_behind_the_last_step_grew_until_then() -> None:
     rss = [float(place) for place in range(18)]
     found = table(samples({0: [*rss, 0.0]}, "rss"), end_s=18.6)

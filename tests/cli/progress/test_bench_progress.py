@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof import api
 from hvdprof.cli.progress.bench_progress import TimeLeft, progress_for
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
 from hvdprof.launch.plan.design import plan_design
@@ -48,7 +49,7 @@ def test_a_log_gets_one_line_per_pass_and_the_failures() -> None:
     assert stream.getvalue() == (
         "[1/2] 1 rank, throughput, repeat 1: done in 6.54 s, about 7 s left\n"
         "[2/2] 2 ranks, throughput, repeat 1: failed in 3.00 s\n"
-        "    mnist-none-average failed: rank 1 was ended by SIGKILL\n"
+        "    mnist failed: rank 1 was ended by SIGKILL\n"
     )
 
 
@@ -118,9 +119,17 @@ def test_a_terminal_shows_the_segment_and_its_step(
     progress.pass_started(record)
     progress.pass_progressed(record, of_pass)
     progress.sweep_ended()
-    assert "mnist-none-average, step 17" in stream.getvalue()
+    assert "repeat 1: mnist, step 17" in stream.getvalue()
     # The cursor is there again, also where the sweep was interrupted in the midst of a pass.
     assert stream.getvalue().count("\x1b[?25l") == stream.getvalue().count("\x1b[?25h") == 1
+
+
+def test_a_segment_is_named_by_its_setting() -> None:
+    settings = bench_settings(compressions=("none", "fp16"))
+    record = plan_design(settings, LOCAL_FOUR_CORES).passes[2]
+    titles = {api.segment_title(record, part.segment.id) for part in record.segments}
+    assert titles == {"mnist, Horovod", "mnist, fp16"}
+    assert api.segment_title(record, "of-a-later-version") == "of-a-later-version"
 
 
 def test_a_second_sweep_is_counted_behind_the_first() -> None:

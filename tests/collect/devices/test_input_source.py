@@ -39,9 +39,14 @@ def iterator(**given: Any) -> Any:
     return SimpleNamespace(**usual | given)
 
 
-def fetch(waits: BatchWaits, clock: Clock, one: Any, seconds: float) -> None:
+def fetch(
+    waits: BatchWaits, clock: Clock, one: Any, seconds: float, *, more_aside: int = 0
+) -> None:
+    """A fetch, in which so many later batches are put aside until the one that is next comes."""
     waits.begins(one)
     clock.now_ns += round(seconds * 1e9)
+    if hasattr(one, "_task_info"):
+        one._task_info |= {100 + number: (1, "batch") for number in range(more_aside)}
     waits.ends()
 
 
@@ -64,6 +69,41 @@ def test_batches_that_are_ready_and_waits_are_counted() -> None:
     }
     # What only grows stays; the rest is of the fetches since.
     assert waits.read().keys().isdisjoint({"batches_ready", "longest_batch_wait"})
+
+
+@pytest.mark.parametrize(
+    ("queued", "more_aside", "is_late"),
+    [
+        # It was first in the queue; it was behind a later batch that was there, too.
+        (1, 0, False),
+        (2, 1, False),
+        # The batches that were there are later ones: it comes from a slower worker.
+        (1, 1, True),
+        (3, 3, True),
+        (0, 0, True),
+    ],
+)
+def test_a_batch_behind_a_slower_worker_was_not_ready(
+    queued: int, more_aside: int, is_late: bool
+) -> None:
+    clock = Clock()
+    waits = BatchWaits(clock)
+    fetch(waits, clock, iterator(_data_queue=filled(queued)), 0.25, more_aside=more_aside)
+    values = waits.read()
+
+    assert values["batches_ready"] == queued + 1
+    assert (values["queue_empty"], values["empty_queue_wait"]) == (is_late, 0.25 * is_late)
+
+
+def test_a_batch_that_was_put_aside_is_ready() -> None:
+    clock = Clock()
+    waits = BatchWaits(clock)
+    one = iterator(_data_queue=filled(0))
+    waits.begins(one)
+    del one._task_info[1]
+    waits.ends()
+
+    assert waits.read()["queue_empty"] == 0
 
 
 def test_the_first_batch_of_an_iterator_counts_by_itself() -> None:

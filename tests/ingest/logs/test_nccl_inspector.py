@@ -1,7 +1,9 @@
 import json
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from hvdprof.api import analyze_files, load_run
@@ -248,3 +250,36 @@ def test_lines_of_records_alone_are_read_without_asking_every_reader(
     assert frame["start_ns"].tolist() == tables["inspector_collectives"]["start_ns"].tolist()
     assert len(asked) < 50
     assert [note.code for note in file.notes] == [note.code for note in alone.notes()]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_records_of_a_block_give_what_they_give_one_by_one(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    odd = ['"x"', "null", "1e400", "1e300", "1e-300", "9" * 30, "NaN", "true", "\\u0000", "{", "}"]
+    lines = []
+    for number in range(600):
+        head = header(draw.randrange(4), 8) if draw.random() < 0.7 else {}
+        own = perf(number, coll=draw.choice(["AllReduce", "AllGather"]), micros=draw.randrange(99))
+        if draw.random() < 0.5:
+            own |= kernel_times(number, number + draw.randrange(-2, 50))
+        line = json.dumps({**head, draw.choice(["coll_perf", "other"]): own})
+        if draw.random() < 0.05:
+            at = draw.randrange(len(line))
+            line = line[:at] + draw.choice(odd) + line[at + draw.randrange(2) :]
+        lines.append(line)
+    log = tmp_path / "rank0.log"
+    log.write_text("\n".join(lines) + "\n")
+    file = read_printed_file(log)
+    tables, alone = read_part(NcclInspector, log.read_bytes(), tmp_path)
+    (frame,) = [frame for name, frame in file.tables if name == "inspector_collectives"]
+    expected = tables["inspector_collectives"].astype({"file": str})
+    assert len(frame) > 200
+    pd.testing.assert_frame_equal(frame.drop(columns="file"), expected.drop(columns="file"))
+    notes = [note for note in file.notes if "is too large" not in note.text]
+    assert [note.text for note in notes] == [note.text for note in alone.notes()]
+
+
+def test_a_record_without_an_id_has_no_communicator(tmp_path: Path) -> None:
+    record = text({**header(), "coll_perf": perf(1)}).replace('"0xab"', "null")
+    tables, _ = read_part(NcclInspector, record, tmp_path)
+    assert tables["inspector_collectives"]["communicator"].tolist() == [""]

@@ -131,6 +131,26 @@ def test_a_worker_gets_the_steps_of_its_rank(tmp_path: Path) -> None:
     ]
 
 
+def test_a_worker_that_was_stopped_beside_the_steps_took_no_time_there(tmp_path: Path) -> None:
+    paths, segment = written(tmp_path / "first")
+    table = read_recorder_file(paths.recorder_file(1)).segments[segment].step_table()
+    begin_ns, end_ns = int(table[-4, 2]), int(table[-1, 2] + table[-1, 3])
+    worker = BEGIN | {"process": "worker"}
+    in_steps_ns, turn_ns = end_ns - begin_ns, 5_000 * MS
+    # A turn of another launch follows: the last sample comes as late as that takes.
+    whole_ns, late_ns = in_steps_ns + turn_ns, turn_ns + 6 * MS
+    stopped = WINDOW | {"segment": "", "step": -1, "start_ns": begin_ns, "end_ns": end_ns + turn_ns}
+    stopped |= {"phases": [["outside", 4, whole_ns, whole_ns, late_ns]]}
+    busy = stopped | {"phases": [["outside", 4, whole_ns, whole_ns, 6 * MS]]}
+    run = loaded(tmp_path / "run", {"lines-1-worker-0.jsonl": [worker, stopped, busy]})
+    first, second = run.line_sampling.to_dict("records")
+
+    assert (first["time_ns"], first["late_ns"]) == (in_steps_ns, 6 * MS)
+    assert first["mean_gap_ns"] == in_steps_ns // 4
+    # It was sampled beside the steps, and ran there.
+    assert (second["time_ns"], second["late_ns"]) == (whole_ns - 6 * MS, 0)
+
+
 @pytest.mark.parametrize(
     "damaged",
     [

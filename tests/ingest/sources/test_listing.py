@@ -10,7 +10,15 @@ from hvdprof.model.notes import texts
 
 
 def test_files_of_all_depths_without_hidden_ones(tmp_path: Path) -> None:
-    for name in ("b", "a", "deep/er/c", ".hidden", ".git/config", "deep/__pycache__/x.pyc"):
+    for name in (
+        "b",
+        "a",
+        "deep/er/c",
+        ".hidden",
+        ".git/config",
+        "deep/__pycache__/x.pyc",
+        "deep/watched",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "run").mkdir()

@@ -4,8 +4,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hvdprof.ingest.storage.cached_pieces import cached_pieces
-from hvdprof.ingest.storage.parquet_cache import FOLDER
+from hvdprof.ingest.storage.parquet_cache import FOLDER, cached_pieces
 from hvdprof.model.schema import Column, Table
 
 TABLE = Table(

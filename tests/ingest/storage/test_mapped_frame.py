@@ -8,9 +8,8 @@ import pytest
 
 from hvdprof.ingest.storage import cached_table
 from hvdprof.ingest.storage.blocks import schema_of
-from hvdprof.ingest.storage.cached_pieces import cached_pieces
 from hvdprof.ingest.storage.mapped_frame import can_be_mapped, mapped_frame, release_pages
-from hvdprof.ingest.storage.parquet_cache import FOLDER
+from hvdprof.ingest.storage.parquet_cache import FOLDER, cached_pieces
 from hvdprof.model.schema import Column, Table
 
 TABLE = Table(

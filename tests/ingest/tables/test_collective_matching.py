@@ -1,8 +1,19 @@
 """Calls of several ranks become one collective by sequence number, or by order with checks."""
 
-from hvdprof.ingest.tables.collective_matching import SubmittedCall, match_collectives
+import random
+
+import pandas as pd
+import pytest
+
+from hvdprof.ingest.tables.collective_matching import (
+    SubmittedCall,
+    match_collectives,
+    with_matches,
+)
+from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 
 GRADIENTS, INPUTS = ("ALLREDUCE", "float", 400), ("ALLTOALL", "long", 64)
+_KINDS = (("ALLREDUCE", 4), ("ALLREDUCE", 8), ("ALLGATHER", None), ("SEND", 4))
 
 
 def _call(
@@ -68,3 +79,25 @@ def test_calls_without_a_partner_are_counted() -> None:
 def test_a_rank_alone_matches_nothing_and_misses_nothing() -> None:
     found = match_collectives({3: [_call()]})
     assert (found.ids[3].tolist(), found.num_calls, found.num_unmatched) == ([-1], 0, 0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_numbered_calls_match_at_once_as_they_do_one_by_one(seed: int) -> None:
+    draw = random.Random(seed)
+    names = ("rank", "group", "seq", "collective", "size_bytes")
+    rows = [
+        (draw.randrange(3), draw.choice("ab"), draw.randrange(6), *draw.choice(_KINDS))
+        for _ in range(60)
+    ]
+    calls = pd.DataFrame(rows, columns=list(names)).astype({"size_bytes": "Int64"})
+    calls = calls.assign(step=-1, dtype="float", clock_error_ns=0)
+    for column in RANK_COLLECTIVES.columns:
+        if column.name not in calls and column.name != "match_id":
+            calls[column.name] = {"category": "", "str": ""}.get(column.dtype, 0)
+    submitted: dict[int, list[SubmittedCall]] = {}
+    for rank, group, seq, collective, size in rows:
+        call = SubmittedCall(group, -1, seq, (collective, "float", size))
+        submitted.setdefault(rank, []).append(call)
+    expected = {rank: ids.tolist() for rank, ids in match_collectives(submitted).ids.items()}
+    found = with_matches(calls).groupby("rank")["match_id"].agg(list).to_dict()
+    assert found == expected

@@ -128,7 +128,16 @@ def test_at_most_five_are_shown():
 
 def test_a_share_without_a_percentile_names_none():
     shown = by_title(page(Fact("executing_share", "executing", 0.139, "ratio")))
-    assert shown["Collectives"][:2] == ("13.9 % of the file", "")
+    assert shown["Collectives"][:2] == ("13.9 % of the whole file", "")
+
+
+def test_the_share_of_collectives_is_that_of_the_verdict():
+    facts = [
+        Fact("executing_share", "executing", 0.263, "ratio"),
+        Fact("executing_steady_share", "", 0.19, "ratio"),
+    ]
+    shown = by_title(page(*facts))
+    assert shown["Collectives"][0] == "19.0 % of the steady part"
 
 
 def test_one_dump_of_many_is_trusted_no_further_than_it_goes():

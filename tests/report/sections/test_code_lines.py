@@ -1,3 +1,4 @@
+import pandas as pd
 import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
@@ -57,6 +58,15 @@ def test_late_samples_are_said(run):
         .sentences[-1]
         .startswith("Samples came late by 30 % of the time: calls in C")
     )
+
+
+def test_samples_between_the_steps_are_late_without_a_word(run):
+    sampled = with_samples(run)
+    whole = sampled.table("line_sampling")
+    beside = whole.assign(step=-1, steps=0, late_ns=15_000_000 * whole["samples"])
+    both = sampled.extended({"line_sampling": pd.concat([whole, beside], ignore_index=True)}, ())
+    said = " ".join(line_sections(analyze_run(both))[-1].sentences)
+    assert "came late" not in said
 
 
 def test_nothing_is_shown_without_samples(tmp_path):

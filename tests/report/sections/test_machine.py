@@ -80,12 +80,15 @@ def one(found: tuple[Section, ...]) -> Section:
     return section
 
 
-def test_turns_of_other_launches_are_said_to_be_included(tmp_path: Path) -> None:
+def test_turns_of_other_launches_are_said_to_be_left_out(tmp_path: Path) -> None:
     values = [{"cpu": 0.2, "core_wait": 0.02}, {"cpu": 0.2, "core_wait": 0.03}]
     plain = one(sections(tmp_path / "plain", values, {}))
     turned = one(sections(tmp_path / "turned", values, {}, takes_turns=True))
     assert "turns" not in plain.caption
-    assert "the turns of other launches between them" in turned.caption
+    assert (
+        "mostly in turns of other launches, in which its ranks sleep, are left out"
+        in turned.caption
+    )
 
 
 def test_cores_and_memory_of_each_rank_and_the_host(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ Largest loss: exposed transfer, 3.50 ms per step (11.3 %).
 
 resnet18  16 samples per rank and step, efficiency against torch np=1
                           step time         scaling  blocked        trace
-np  toggles    samples/s  med., p95      efficiency     mean     overhead
+np  setting    samples/s  med., p95      efficiency     mean     overhead
 ─────────────────────────────────────────────────────────────────────────
  1  plain        612 ± 5    26.1 ms        baseline                     -
     torch                   27.0 ms

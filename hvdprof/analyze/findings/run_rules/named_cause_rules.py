@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import (
+    END_OTHER_PROCESSES,
     Advice,
     in_turn,
     sentences,
@@ -35,6 +36,7 @@ from hvdprof.analyze.findings.line_evidence import line_evidence
 from hvdprof.analyze.findings.machine_evidence import machine_evidence
 from hvdprof.analyze.findings.uneven_batches import uneven_batches
 from hvdprof.analyze.ranks.named_cause import (
+    IRREGULAR,
     LASTING,
     PERSISTENT,
 )
@@ -68,11 +70,14 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
             stages = input_evidence(evidence, cause.cell, ranks_of(cause.row))
         # The other ranks load without workers as well, and in time: what differs is the line.
         first = (lines.fix, stages.advice) if stages.has_none else (stages.advice, lines.fix)
+        is_random = cause.row["pattern"] == IRREGULAR and not machine.excludes_cores
         # A line that takes longer because its core or its clock does is not what to change.
         action = (
             machine.fix
             if machine.fix.text
             else in_turn(
+                # A rank without a core stands in any line.
+                END_OTHER_PROCESSES if crowded and is_random else Advice(),
                 *first,
                 uneven.fix if uneven else Advice(),
                 mark_data(evidence.run) if loads_slowly else Advice(),

@@ -96,11 +96,18 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
                 lines.fix,
                 copies.advice,
             ),
-            "possible" if sharing or stages.is_ready else "certain",
-            detail="" if stages.is_ready else _who_waits(cause, longest),
+            "possible" if sharing or stages.is_ready or stages.has_batches else "certain",
+            detail=_TAKEN_OVER
+            if stages.has_batches
+            else ""
+            if stages.is_ready
+            else _who_waits(cause, longest),
             **cost,
             **lines.columns,
         )
+
+
+_TAKEN_OVER = "taking over batches that are ready"
 
 
 def _with_those_of_baseline(

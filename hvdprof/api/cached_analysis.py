@@ -1,0 +1,179 @@
+"""Finished analyses of run directories in the user's cache folder, for the next command.
+
+An entry serves while all files of the run (sizes, times of change), hvdprof's version and sources,
+Python, the libraries and the price are the same. Entries are pickles: one is read only where this
+user's key sealed it and no other user may write to it, so no file of a run is ever unpickled.
+"""
+
+import contextlib
+import fnmatch
+import functools
+import hashlib
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from hvdprof import __version__
+from hvdprof.errors import StorageError
+from hvdprof.ingest import load
+from hvdprof.machine.install.cache_folder import cache_folder
+from hvdprof.model.cached_rows import LazyFrames
+from hvdprof.model.run import Run, RunAnalysis
+from hvdprof.rundir.gpu_crowd import PRICE
+from hvdprof.rundir.manifest import NOT_ENDED, Manifest
+from hvdprof.rundir.trusted_file import is_sealed, open_trusted, seal, trusted_folder
+from hvdprof.rundir.written_file import open_whole
+
+SWITCH = "HVDPROF_ANALYSIS_CACHE"
+"""Environment variable: with 0, analyses are neither cached nor taken from the cache."""
+
+MOST_BYTES = 256_000_000
+"""Of all entries together; beyond it the oldest are removed."""
+
+MOST_VALUES = 1_000_000
+"""Tables with more values are left out, and made again where one is used."""
+
+FOLDER, _SEAL_LETTERS = "analyses", 64
+_SETTLED_NS = 50_000_000
+"""Kernels stamp changes some milliseconds coarsely: a file may change again under one stamp."""
+
+
+def cached_analysis(
+    folder: Path, price: float | None, progress: load.ProgressCallback | None
+) -> RunAnalysis:
+    """The finished analysis of a run directory, from the cache, else made and put there."""
+    key, changed_ns = _key(folder, price)
+    if (found := _read(key)) is not None:
+        return replace(found, run=replace(found.run, folder=folder))
+    is_cached = bool(key) and Manifest.read(folder).status not in NOT_ENDED
+    if is_cached:
+        time.sleep(min(max(changed_ns + _SETTLED_NS - time.time_ns(), 0), _SETTLED_NS) / 1e9)
+    made = _finished(load.load_run([folder], progress=progress), price)
+    if is_cached and _key(folder, price)[0] == key:
+        with contextlib.suppress(StorageError, OSError, RuntimeError):
+            _write(key, made, price)
+    return made
+
+
+def _finished(run: Run, price: float | None) -> RunAnalysis:
+    # Its import takes half of the time of an analysis that is in the cache.
+    from hvdprof.analyze.pipeline import analyze_run
+
+    return analyze_run(run, price)
+
+
+def _key(folder: Path, price: float | None) -> tuple[str, int]:
+    """The name of the entry, and the last change of a file; empty where nothing is cached."""
+    if os.environ.get(SWITCH) == "0":
+        return "", 0
+    try:
+        files = _stamps(folder.resolve(), "*")
+    except OSError:
+        return "", 0
+    versions = (__version__, sys.version, np.__version__, pd.__version__, pa.__version__)
+    facts = repr((versions, _own_sources(), price, os.environ.get(PRICE), files))
+    return hashlib.sha256(facts.encode()).hexdigest(), max(stamp[-1] for stamp in files.values())
+
+
+@functools.cache
+def _own_sources() -> str:
+    """As they were at the first use: modules that this process imported do not change."""
+    return repr(_stamps(Path(__file__).parents[1], "*.py"))
+
+
+def _stamps(folder: Path, names: str) -> dict[str, tuple[int, ...]]:
+    """Device, inode, size and times of change in ns of the files below a folder, by path.
+
+    Raises:
+        OSError: A file cannot be looked at, or a link stands for a folder.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    folders = [os.fspath(folder)]
+    for place in folders:
+        with os.scandir(place) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                # The tables that reading the run leaves there, and compiled code.
+                if entry.name in (".hvdprof-cache", "__pycache__"):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif fnmatch.fnmatchcase(entry.name, names):
+                    if entry.is_dir():
+                        raise NotADirectoryError(entry.path)
+                    one = entry.stat()
+                    times = (one.st_mtime_ns, one.st_ctime_ns)
+                    found[entry.path] = (one.st_dev, one.st_ino, one.st_size, *times)
+    return found
+
+
+def _read(key: str) -> RunAnalysis | None:
+    """The analysis of an entry; None where there is none that this user wrote, or a damaged one."""
+    try:
+        with open_trusted(cache_folder() / FOLDER / key) as file:
+            stated, content = file.read(_SEAL_LETTERS), file.read()
+    except (OSError, RuntimeError):
+        return None
+    if not is_sealed(_bound(key, content), stated.decode("latin-1")):
+        return None
+    size, packed = pickle.loads(content)
+    return cast(RunAnalysis, pickle.loads(pa.decompress(packed, size, "zstd", asbytes=True)))
+
+
+def _write(key: str, made: RunAnalysis, price: float | None) -> None:
+    """Make an entry, and remove the oldest ones that are too many.
+
+    Raises:
+        OSError: There is no place for it, or another process removes an entry, too.
+    """
+    run, again = made.run, functools.partial(_again, key, made.run.folder.resolve(), price)
+    lean = replace(
+        made,
+        run=replace(run, frames=_lean(run.frames, run.unread, functools.partial(again, True))),
+        derived=_lean(made.derived, made.unread, functools.partial(again, False)),
+    )
+    whole = pickle.dumps(lean, 5)
+    content = pickle.dumps((len(whole), pa.compress(whole, "zstd", asbytes=True)), 5)
+    path, stated = cache_folder() / FOLDER / key, seal(_bound(key, content))
+    if not stated or not trusted_folder(path.parent):
+        return
+    with open_whole(path, binary=True, mode=0o600) as file:
+        cast(IO[bytes], file).write(stated.encode() + content)
+    left = MOST_BYTES
+    entries = [(entry.stat(), entry) for entry in path.parent.iterdir()]
+    for status, entry in sorted(entries, key=lambda one: one[0].st_mtime_ns, reverse=True):
+        left -= status.st_size
+        if left < 0:
+            entry.unlink(missing_ok=True)
+
+
+def _bound(key: str, content: bytes) -> bytes:
+    """What is sealed: nothing that is sealed elsewhere, nor the content of another entry."""
+    return b"\0".join((b"hvdprof analysis", key.encode(), content))
+
+
+def _lean(
+    frames: Mapping[str, pd.DataFrame], unread: Set[str], again: Callable[[str], pd.DataFrame]
+) -> LazyFrames:
+    rows = {name: len(frames[name]) for name in frames if name not in unread}
+    ready = {name: frames[name] for name in rows if frames[name].size <= MOST_VALUES}
+    left_out = {name: functools.partial(again, name) for name in frames if name not in ready}
+    return LazyFrames(ready, left_out, {name: rows[name] for name in rows.keys() - ready.keys()})
+
+
+def _again(key: str, folder: Path, price: float | None, is_of_run: bool, name: str) -> pd.DataFrame:
+    run = _last_run(key, folder)
+    return run.frames[name] if is_of_run else _finished(run, price).derived[name]
+
+
+@functools.lru_cache(maxsize=1)
+def _last_run(_key: str, folder: Path) -> Run:
+    return load.load_run([folder])
