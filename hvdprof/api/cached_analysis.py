@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, cast
 
@@ -79,8 +80,10 @@ def _key(folder: Path, price: float | None) -> tuple[str, int]:
         files = _stamps(folder.resolve(), "*")
     except OSError:
         return "", 0
-    versions = (__version__, sys.version, np.__version__, pd.__version__, pa.__version__)
-    facts = repr((versions, _own_sources(), price, os.environ.get(PRICE), files))
+    libraries = (np.__version__, pd.__version__, pa.__version__, version("scipy"))
+    facts = repr(
+        (__version__, sys.version, libraries, _own_sources(), price, os.environ.get(PRICE), files)
+    )
     return hashlib.sha256(facts.encode()).hexdigest(), max(stamp[-1] for stamp in files.values())
 
 
