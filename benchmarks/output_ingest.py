@@ -137,6 +137,25 @@ def _drawn() -> Iterator[str]:
             yield "\n"
 
 
+def _tf_cnn() -> Iterator[str]:
+    """Nothing but rates of tf_cnn_benchmarks, which are short lines."""
+    draw = random.Random(1)
+    for step in range(20_000):
+        rate, loss = draw.uniform(1000, 1300), draw.randint(0, 999)
+        yield f"{step * 10}\timages/sec: {rate:.1f} +/- 0.3 (jitter = 3.1)\t7.{loss:03d}\n"
+
+
+def _timm() -> Iterator[str]:
+    """Nothing but rates of timm, each with its mean and the times."""
+    draw = random.Random(1)
+    for step in range(20_000):
+        time, mean = (f"{draw.uniform(0.1, 1):.3f}s, {draw.uniform(100, 999):.2f}/s" for _ in "ab")
+        yield (
+            f"Train: {step // 1000} [{step % 1000:4d}/1251 ({step % 1000 / 12.51:3.0f}%)]  Loss: "
+            f"{draw.random():.3f} (6.9)  Time: {time}  ({mean})  LR: 1.0e-05  Data: 0.012 (0.05)\n"
+        )
+
+
 def _before(*texts: str) -> Callable[[], Iterator[str]]:
     def lines() -> Iterator[str]:
         for number, line in enumerate(_training()):
@@ -168,6 +187,8 @@ KINDS: dict[str, Callable[[], Iterator[str]]] = {
     "colours": _before("\x1b[36m(worker pid=7)\x1b[0m "),
     "nccl": _nccl,
     "drawn": _drawn,
+    "tf-cnn": _tf_cnn,
+    "timm": _timm,
     "one-line": _one_line,
 }
 

@@ -40,8 +40,15 @@ def read_and_analyze(path: Path, price: float | None = None) -> Finished:
     """The finished analysis of a run directory, at a price per GPU and hour, or of a file."""
     if is_run_directory(path):
         return analyze_run(path, price=price)
-    run = load_run(path)
+    run = load_run(_without_runs(path))
     return analyze_run(run, price=price) if run.recorded else analyze_files(run)
+
+
+def _without_runs(path: Path) -> Path | list[Path]:
+    """The files of a folder beside which runs have appeared, which are entries of their own."""
+    runs = () if path.is_file() or is_run_directory(path) else run_entries.runs_below(path).folders
+    others = (one for one in path.glob("[!.]*") if not any(run.is_relative_to(one) for run in runs))
+    return sorted(others) if runs else path
 
 
 @dataclass(slots=True)

@@ -1,15 +1,20 @@
 import ast
+import contextlib
+import functools
 import gc
+import importlib.util
 import itertools
 import os
 import re
 import signal
+import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.builders.lean_start.warm_proxy import VARIABLE as WARM
 from tests.builders.patient_ranks import patient_library
 from tests.builders.places import LEAN_START
 
@@ -106,13 +111,31 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let ranks of Horovod start lean and sleep while they wait, but where a test measures time."""
+    """Let ranks of Horovod start lean and sleep while they wait, but where a test measures time.
+
+    And in tests marked ``warm`` let them be forked from a process that has imported torch.
+    """
     markers = {mark.name for mark in item.iter_markers()}
     lean = "horovod" in markers and "timing" not in markers
     library = patient_library() if lean else ""
     _set_or_unset("LD_PRELOAD", library)
     paths = [str(LEAN_START), PYTHONPATH] if lean else [PYTHONPATH]
     _set_or_unset("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    is_warm = lean and "warm" in markers
+    _set_or_unset(WARM, _warm_address(item.config) if is_warm else "")
+
+
+@functools.cache
+def _warm_address(config: pytest.Config) -> str:
+    """Of the server of this worker, which the first test that needs it starts."""
+    if importlib.util.find_spec("greenlet") is None:
+        return ""
+    from tests.builders.warm_ranks import warm_server
+
+    stack = contextlib.ExitStack()
+    config.add_cleanup(stack.close)
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    return stack.enter_context(warm_server(Path(folder), patient_library()))
 
 
 def _set_or_unset(variable: str, value: str) -> None:

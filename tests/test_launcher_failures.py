@@ -12,7 +12,7 @@ import pytest
 
 from tests.builders.places import ROOT
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.timeout(300)]
 
 SCRIPT = """
 import os, sys

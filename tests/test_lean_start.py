@@ -2,13 +2,18 @@
 
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.builders.lean_start.warm_proxy import VARIABLE
 from tests.builders.places import LEAN_START, ROOT
+from tests.builders.processes import is_running
+from tests.builders.running_command import wait_for
 
 RANK = """
 import sys
@@ -83,3 +88,157 @@ def test_the_process_that_spark_forks_has_horovod_for_spark(tmp_path: Path) -> N
         (tmp_path / "pyspark" / f"{module}.py").write_text(text)
     ran = [printed("-m", name, "x", path=tmp_path, state=tmp_path) for name in SPARK]
     assert ran == [["x True"], ["x False"]]
+
+
+SEEN = """
+import os, signal, sys, threading
+from pathlib import Path
+before = [name for name in sys.modules if name.startswith(("torch", "horovod"))]
+import {first}
+import torch
+after = sorted(name for name in sys.modules if name.startswith("horovod"))
+own = Path("/proc/self")
+print(sys.argv, sys.path, sys.orig_argv, __file__, __name__, Path.cwd(), before, after)
+variables = ["%s=%s" % pair for pair in os.environ.items()]
+print((own / "environ").read_text().split("\\0") == [*variables, ""])
+print((own / "cmdline").read_text(), (own / "comm").read_text(), sys.stdin.read())
+print(os.umask(0), os.sched_getaffinity(0), torch.get_num_threads(), threading.active_count())
+print([signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)])
+print(sys._getframe().f_back, sys.stdout.write_through, sorted(globals()), torch.__spec__.origin)
+import horovod.torch
+print(HOOKED, sorted(name for name in sys.modules if name.startswith(("torch", "horovod"))))
+"""
+
+HOOK = """
+import builtins, sys
+builtins.HOOKED = []
+class Finder:
+    def find_spec(self, name, *_):
+        if name in ("torch", "torch.distributed.distributed_c10d", "horovod.torch"):
+            HOOKED.append(name)
+sys.meta_path.insert(0, Finder())
+import runpy
+runpy.run_path({lean!r})
+"""
+
+ENDS = """
+import os, sys
+import torch
+def fail():
+    raise RuntimeError("on purpose")
+exec(sys.argv[1])
+"""
+
+WAITS = """
+import os, signal, sys, time
+import torch
+signal.signal(signal.SIGUSR1, lambda *_: print("signal", flush=True))
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    return tmp_path / "script.py"
+
+
+def begun(script: Path, *arguments: str, warm: bool, **variables: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, **variables}
+    assert environment[VARIABLE]
+    if not warm:
+        del environment[VARIABLE]
+    return subprocess.Popen(
+        [sys.executable, script.name, *arguments],
+        cwd=script.parent,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(*arguments: object, **named: object) -> tuple[object, ...]:
+    process = begun(*arguments, **named)
+    return (*process.communicate("input", timeout=120), process.returncode)
+
+
+@pytest.mark.horovod
+@pytest.mark.warm
+@pytest.mark.parametrize(
+    ("first", "variables"),
+    [("torch", {}), ("horovod.torch", {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"})],
+)
+def test_a_fork_is_as_a_process_of_its_own(
+    script: Path, tmp_path: Path, first: str, variables: dict[str, str]
+) -> None:
+    script.write_text(SEEN.format(first=first))
+    (tmp_path / "hook").mkdir()
+    lean = str(LEAN_START / "sitecustomize.py")
+    (tmp_path / "hook" / "sitecustomize.py").write_text(HOOK.format(lean=lean))
+    path = os.pathsep.join([str(tmp_path / "hook"), os.environ["PYTHONPATH"]])
+    warm, cold = (
+        ended(script, "a b", warm=one, PYTHONPATH=path, **variables) for one in (True, False)
+    )
+    assert warm == cold
+    assert cold[1:] == ("", 0)
+    hooked = ["torch", "torch.distributed.distributed_c10d", "horovod.torch"]
+    assert f"\n{sorted(hooked, key=first.__ne__)}" in cold[0]
+
+
+@pytest.mark.horovod
+@pytest.mark.warm
+@pytest.mark.parametrize(
+    "end",
+    [
+        "sys.exit('message')",
+        "fail()",
+        "raise KeyboardInterrupt",
+        "os.kill(os.getpid(), 9)",
+        "import atexit; atexit.register(print, 'last')",
+    ],
+)
+def test_a_fork_ends_as_a_process_of_its_own(script: Path, end: str) -> None:
+    script.write_text(ENDS)
+    assert ended(script, end, warm=True) == ended(script, end, warm=False)
+
+
+@pytest.mark.horovod
+@pytest.mark.warm
+def test_signals_are_passed_on_and_a_killed_process_takes_its_fork_along(script: Path) -> None:
+    script.write_text(WAITS)
+    process = begun(script, warm=True)
+    fork = int(process.stdout.readline())
+    assert fork != process.pid
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "signal\n"
+    process.kill()
+    process.communicate(timeout=60)
+    wait_for(lambda: not is_running(fork), seconds=60)
+
+
+@pytest.mark.horovod
+@pytest.mark.warm
+def test_a_process_under_other_conditions_begins_cold(script: Path) -> None:
+    script.write_text("import os\nimport torch\nprint(os.getpid())\n")
+
+    def is_cold(**variables: str) -> bool:
+        process = begun(script, warm=True, **variables)
+        stdout, stderr = process.communicate(timeout=120)
+        assert (stderr, process.returncode) == ("", 0)
+        return int(stdout) == process.pid
+
+    assert not is_cold()
+    assert is_cold(OMP_PROC_BIND="true")
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (1 if soft != 1 else 2, hard))
+    try:
+        assert is_cold()
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+
+
+@pytest.mark.horovod
+def test_ranks_of_other_tests_begin_cold() -> None:
+    assert VARIABLE not in os.environ

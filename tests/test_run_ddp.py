@@ -12,7 +12,7 @@ from tests.builders import ddp_script
 from tests.builders.free_ports import free_ports
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.timeout(600)]
 
 SCRIPT = ddp_script.__file__
 

@@ -13,7 +13,7 @@ from tests.builders import elastic_script
 from tests.builders.network_hosts import network_hosts
 from tests.builders.running_command import hvdprof, started, wait_for
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.timeout(900)]
 
 SCRIPT = elastic_script.__file__
 

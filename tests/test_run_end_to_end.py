@@ -12,7 +12,7 @@ from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import user_script
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.timeout(600)]
 
 SCRIPT = user_script.__file__
 

@@ -20,7 +20,7 @@ from tests.builders.processes import is_running
 from tests.builders.running_command import fill_disk, hvdprof, pids_in_step, started, wait_for
 from tests.builders.small_disk import small_disk
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.timeout(900)]
 
 ENOUGH = 60
 """Steps after which a launch that fails has a result."""

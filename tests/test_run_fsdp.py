@@ -16,7 +16,10 @@ pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
 )
 def test_a_clean_run_below_torchrun_is_recorded_whole_and_accuses_no_rank(tmp_path):
     options = ("-q", "--no-trace", "--num-steps", "25", "--num-warmup-batches", "3")
-    launch = ("--", "torchrun", "--nproc-per-node", "2", fsdp_script.__file__)
+    work = ("--times", "10")
+    launch = ("--", "torchrun", "--nproc-per-node", "2", fsdp_script.__file__, *work)
+    # What takes a core for a quarter of a step makes a rank late for certain: of the 20 ms of the
+    # script, a few slices of another process do.
     ended = hvdprof("run", *options, "-o", str(tmp_path / "run"), *launch)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     analysis = analyze_run(load_run(tmp_path / "run"))

@@ -272,6 +272,11 @@ window.dashAgGridComponentFunctions = Object.assign(
     RunAge({data}) {
       return createElement("span", {title: data.started}, data.age);
     },
+    // Behind the efficiency on a phone, which has no column for it.
+    RunVerdict({data, value}) {
+      const number = data.efficiency_text && `${data.efficiency_text} `;
+      return createElement(Fragment, null, createElement("b", {className: "on-phone"}, number), value);
+    },
     // A ratio as text, and as a bar with its interval in darker colour.
     EfficiencyBar({data}) {
       const [value, low, high] = data.bar || [];
@@ -292,18 +297,15 @@ window.dashAgGridComponentFunctions = Object.assign(
     },
   });
 
-// A phone has room for the name, the verdict and the efficiency.
+// A phone has room for the name and the verdict.
 function fitRuns() {
   const grid = document.querySelector("#runs-grid .ag-root");
   const isPhone = String(window.innerWidth <= PHONE_PX);
   if (!grid || grid.dataset.phone === isPhone) { return; }
   grid.dataset.phone = isPhone;
   window.dash_ag_grid.getApiAsync("runs-grid").then((api) => {
-    api.setColumnsVisible(["started", "what", "np", "trust", "steps"], isPhone === "false");
-    api.applyColumnState({state: [
-      {colId: "name", width: isPhone === "true" ? 104 : 210},
-      {colId: "efficiency", width: isPhone === "true" ? 84 : 170},
-    ]});
+    api.setColumnsVisible(["started", "what", "np", "efficiency", "trust", "steps"], isPhone === "false");
+    api.applyColumnState({state: [{colId: "name", width: isPhone === "true" ? 104 : 210}]});
   });
 }
 

@@ -247,6 +247,9 @@ def _column(field: str, title: str, width: int) -> dict[str, object]:
         # One line; on a phone, which has no pointer to hover with, as many as it needs.
         column |= {"wrapText": True, "autoHeight": True, "cellClass": "one-line"}
     if field == "verdict":
+        # All that a standalone file has is its sentence, so that it is whole.
+        rules = {"one-line": "params.data.started", "whole": "!params.data.started"}
+        column |= {"cellRenderer": "RunVerdict", "cellClass": "", "cellClassRules": rules}
         column |= {"flex": 1, "minWidth": 90}
     return column
 

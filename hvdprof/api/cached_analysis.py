@@ -77,14 +77,13 @@ def _key(folder: Path, price: float | None) -> tuple[str, int]:
     if os.environ.get(SWITCH) == "0":
         return "", 0
     try:
-        files = _stamps(folder.resolve(), "*")
+        files, own = _stamps(folder.resolve(), "*"), _own_sources()
     except OSError:
         return "", 0
     libraries = (np.__version__, pd.__version__, pa.__version__, version("scipy"))
-    facts = repr(
-        (__version__, sys.version, libraries, _own_sources(), price, os.environ.get(PRICE), files)
-    )
-    return hashlib.sha256(facts.encode()).hexdigest(), max(stamp[-1] for stamp in files.values())
+    versions = (__version__, sys.version, libraries)
+    facts = repr((versions, own, price, os.environ.get(PRICE), files)).encode()
+    return hashlib.sha256(facts).hexdigest(), max((one[-1] for one in files.values()), default=0)
 
 
 @functools.cache
@@ -138,11 +137,8 @@ def _write(key: str, made: RunAnalysis, price: float | None) -> None:
         OSError: There is no place for it, or another process removes an entry, too.
     """
     run, again = made.run, functools.partial(_again, key, made.run.folder.resolve(), price)
-    lean = replace(
-        made,
-        run=replace(run, frames=_lean(run.frames, run.unread, functools.partial(again, True))),
-        derived=_lean(made.derived, made.unread, functools.partial(again, False)),
-    )
+    of_run = replace(run, frames=_lean(run.frames, run.unread, again))
+    lean = replace(made, run=of_run, derived=_lean(made.derived, made.unread, again))
     whole = pickle.dumps(lean, 5)
     content = pickle.dumps((len(whole), pa.compress(whole, "zstd", asbytes=True)), 5)
     path, stated = cache_folder() / FOLDER / key, seal(_bound(key, content))
@@ -151,9 +147,8 @@ def _write(key: str, made: RunAnalysis, price: float | None) -> None:
     with open_whole(path, binary=True, mode=0o600) as file:
         cast(IO[bytes], file).write(stated.encode() + content)
     left = MOST_BYTES
-    entries = [(entry.stat(), entry) for entry in path.parent.iterdir()]
-    for status, entry in sorted(entries, key=lambda one: one[0].st_mtime_ns, reverse=True):
-        left -= status.st_size
+    for entry in sorted(path.parent.iterdir(), key=lambda one: -one.lstat().st_mtime_ns):
+        left -= entry.lstat().st_size
         if left < 0:
             entry.unlink(missing_ok=True)
 
@@ -172,11 +167,11 @@ def _lean(
     return LazyFrames(ready, left_out, {name: rows[name] for name in rows.keys() - ready.keys()})
 
 
-def _again(key: str, folder: Path, price: float | None, is_of_run: bool, name: str) -> pd.DataFrame:
-    run = _last_run(key, folder)
-    return run.frames[name] if is_of_run else _finished(run, price).derived[name]
+def _again(key: str, folder: Path, price: float | None, name: str) -> pd.DataFrame:
+    made = _made_again(key, folder, price)
+    return made.run.frames[name] if name in made.run.frames else made.derived[name]
 
 
 @functools.lru_cache(maxsize=1)
-def _last_run(_key: str, folder: Path) -> Run:
-    return load.load_run([folder])
+def _made_again(_key: str, folder: Path, price: float | None) -> RunAnalysis:
+    return _finished(load.load_run([folder]), price)

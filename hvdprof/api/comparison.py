@@ -16,9 +16,9 @@ from hvdprof.analyze.compare.comparison import (
 from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.api.run_entries import list_runs
-from hvdprof.api.runs import analyze_run, is_run_directory
+from hvdprof.api.runs import analyze_run, is_run_directory, small_text
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.ingest.load import missing, read_scaling_text
+from hvdprof.ingest.load import read_scaling_text
 from hvdprof.model.results.comparison import (
     DEFAULT_LEVEL,
     DEFAULT_MARGIN,
@@ -205,17 +205,12 @@ def _side(given: str | Path | RunAnalysis) -> ComparedSide:
     path = Path(given)
     if is_run_directory(path):
         return _side_of(analyze_run(path))
-    if not path.exists():
-        raise missing(path)
     if path.is_dir():
         raise UnreadableInputError(
             f"{path} is not a run directory: it holds no manifest.json.",
             hint="`hvdprof attach` makes a run directory of existing timelines and logs.",
         )
-    try:
-        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    except OSError as error:
-        raise UnreadableInputError(f"{path} cannot be read: {error.strerror}.") from error
+    lines = small_text(path).splitlines()
     text = read_scaling_text(lines, name=str(path), unit=None, strong=False)
     scaling = throughput_scaling(text.throughput, repeats=True)
     return side_of_throughput(str(path), scaling, text.throughput)

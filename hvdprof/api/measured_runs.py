@@ -44,7 +44,7 @@ def launch_title(record: PassRecord) -> str:
     ranks = "1 rank" if record.size == 1 else f"{record.size} ranks"
     if all(segment.segment.engine == TORCH_ENGINE for segment in record.segments):
         return f"{ranks}, {ENGINE_TITLES[TORCH_ENGINE]}, repeat {record.repeat}"
-    # Which engine a script of torch.distributed has is known once its ranks have named it.
+    # Its ranks have not named it yet.
     is_open = record.engine == COLLECTIVES_ENGINE and record.status in NOT_ENDED
     is_named = record.engine in OTHER_ENGINES and not is_open
     engine = f"{ENGINE_TITLES[record.engine]}, " if is_named else ""

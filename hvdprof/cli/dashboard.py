@@ -69,7 +69,7 @@ def dashboard(
     if not runs and (here := api.list_runs(RUNS)):
         sys.stderr.write(f"hvdprof: the newest run in ./{RUNS} is {run_line(here[0])}\n")
     # Imports and the first reading take seconds, in which the terminal would show nothing.
-    shown = ", ".join(str(path) for path in (*paths, *watched))
+    shown = ", ".join(map(str, dict.fromkeys((*paths, *watched))))
     sys.stderr.write(f"hvdprof: reading {shown} ...\n")
     try:
         from hvdprof.dashboards.access import Access
@@ -105,13 +105,14 @@ def _split(given: list[Path]) -> tuple[list[Path], list[Path]]:
     """Runs, files and folders of them, and folders whose runs are listed as they appear."""
     paths, watched = [], []
     for path in given:
-        if api.is_run_directory(path) or path.is_file() or _holds_recordings(path):
+        is_one = api.is_run_directory(path) or path.is_file()
+        if is_one or _holds_recordings(path):
             paths.append(path)
         elif not path.is_dir():
             raise UnreadableInputError(
                 f"There is no folder {path}.", hint="hvdprof dashboard runs/<time>-<name>"
             )
-        else:
+        if not is_one:
             watched.append(path)
     return paths, watched
 

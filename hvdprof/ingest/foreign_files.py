@@ -25,11 +25,12 @@ _NCCL_TESTS = re.compile(rb'\s*\{\s*"version": *\d+,\s*"start_time": *"[^"]*",\s
 _OF_PHASE_LOG = (b'"log_type_name": ', b'"time_us": ', b'"source": ')
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _NSYS = re.compile(rb"CUPTI_ACTIVITY_KIND|TARGET_INFO_|NVTX_EVENTS")
-_BINARY_FORMATS = (
+_FIRST_BYTES = (
     (b"PAR1", "a Parquet file"),
     (b"\x7fELF", "a program (ELF)"),
     (b"\x89PNG", "a picture"),
     (b"%PDF", "a PDF document"),
+    (b"numCycle,collective,", "a CSV file of rccl-tests, whose text output is read"),
 )
 _MANIFEST = re.compile(rb'\s*\{\s*"schema_version": \d+,\s*"hvdprof_version": "')
 _SQLITE = b"SQLite format 3\0"
@@ -64,7 +65,7 @@ def foreign_file(head: bytes, tail: bytes) -> ForeignFile | None:
         return _WHOLE_MANIFEST if is_whole else _CUT_MANIFEST
     if _STORE.match(head):
         return ForeignFile("a list of keys of torch.distributed's TCPStore", _BESIDE)
-    for magic, name in _BINARY_FORMATS:
+    for magic, name in _FIRST_BYTES:
         if head.startswith(magic):
             return ForeignFile(name)
     if head.startswith(_SQLITE):

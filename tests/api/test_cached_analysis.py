@@ -294,6 +294,17 @@ def test_a_run_with_a_folder_elsewhere_is_not_cached(run: Path, cache: Path, rea
     assert not cache.exists()
 
 
+def test_a_link_that_leads_nowhere_among_the_sources_costs_the_cache_alone(
+    run: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / ".#editing.py").symlink_to("nowhere")
+    monkeypatch.setattr(cached_analysis, "__file__", str(tmp_path / "api" / "module.py"))
+    monkeypatch.setattr(cached_analysis, "_own_sources", cached_analysis._own_sources.__wrapped__)
+    api.analyze_run(run)
+    assert not cache.exists()
+
+
 def test_large_tables_are_made_again_where_they_are_used(
     run: Path, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
 from tests.builders.training_job import FAULTY_TRAIN, horovodrun, mpirun, plan, run_job, segment
 
-pytestmark = pytest.mark.horovod
+pytestmark = [pytest.mark.horovod, pytest.mark.warm]
 
 TENSORS = {
     f"allreduce.{layer}.{part}"

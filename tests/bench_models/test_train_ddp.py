@@ -5,7 +5,7 @@ import pytest
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
 from tests.builders.training_job import mpirun, plan, run_job, segment, torchrun
 
-pytestmark = pytest.mark.horovod
+pytestmark = [pytest.mark.horovod, pytest.mark.warm]
 
 SLEEP_NS = 60_000_000
 

@@ -37,8 +37,9 @@ class Block(nn.Module):
         self.linear = nn.Linear(WIDTH, WIDTH)
         late = options.late_ms / 1e3 if rank == options.late_rank else 0.0
         share = 1.0 / options.layers
-        self.forward_s = 0.006 * share + late * share * (options.late_phase == "forward")
-        self.backward_s = 0.012 * share + late * share * (options.late_phase == "backward")
+        share_of_work = options.times * share
+        self.forward_s = 0.006 * share_of_work + late * share * (options.late_phase == "forward")
+        self.backward_s = 0.012 * share_of_work + late * share * (options.late_phase == "backward")
 
     def forward(self, inputs):
         time.sleep(self.forward_s)
@@ -49,10 +50,10 @@ class Block(nn.Module):
 class LateDataset(TensorDataset):
     """Takes a known time per batch."""
 
-    late_s = 0.0
+    work_s, late_s = 0.002, 0.0
 
     def __getitems__(self, places):
-        time.sleep(0.002 + self.late_s)
+        time.sleep(self.work_s + self.late_s)
         return [self[place] for place in places]
 
 
@@ -60,6 +61,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--times", type=float, default=1.0, help="length of the work of a step")
     parser.add_argument("--late-rank", type=int, default=-1)
     parser.add_argument("--late-phase", default="backward")
     parser.add_argument("--late-ms", type=float, default=0.0)
@@ -78,6 +80,7 @@ def main():
     fully_shard(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     data = LateDataset(torch.randn(options.steps * 8, WIDTH), torch.randn(options.steps * 8, 1))
+    data.work_s *= options.times
     if rank == options.late_rank and options.late_phase == "data":
         data.late_s = options.late_ms / 1e3
     loss_of = nn.MSELoss()

@@ -89,12 +89,25 @@ def test_a_folder_of_dumps_is_one_page_with_its_verdict_first(tmp_path, offered)
     folder = write_dumps(tmp_path / "dumps", dumps)
     (folder / ".hidden").write_text("")
     dashboard(folder, "--no-open")
-    assert (offered["folders"], offered["watched"]) == (["dumps"], [])
+    # Runs that appear beside the dumps are listed, too.
+    assert (offered["folders"], offered["watched"]) == (["dumps"], ["dumps"])
     store = RunStore([folder])
     shown = str(found_content(store.finished(store.ids[0])))
     # "Hang" itself is a link to its definition.
     finding = ": rank 1 has not submitted nccl:all_reduce (Seq 6"
     assert shown.index("Hang") < shown.index(finding) < shown.index("process groups")
+
+
+@pytest.mark.heavy
+def test_runs_that_appear_beside_files_are_listed(tmp_path):
+    dumps = {rank: dump(enqueued=6 - rank, late_ns=rank) for rank in range(2)}
+    folder = write_dumps(tmp_path / "dumps", dumps)
+    store = RunStore([folder], watched=[folder], check_every_s=0.0)
+    assert store.ids == ["dumps"]
+    write_run(folder / "later", [PassSpec()])
+    assert store.ids == ["dumps", "later"]
+    assert "rank 1 has not submitted" in str(found_content(store.finished("dumps")))
+    assert store.entry("later") is not None
 
 
 def test_a_missing_folder_is_reported(tmp_path):

@@ -15,9 +15,16 @@ from hvdprof.dashboards.view import View
 from hvdprof.errors import UsageError
 from hvdprof.report.answers.files import files_answer
 from tests.builders.analysis import sweep, with_a_straggler
+from tests.builders.browser import show, wait_until, watched_page
 from tests.builders.recorded_runs import unpacked
 from tests.builders.run_directory import PassSpec, write_run
-from tests.builders.served_dashboard import empty_run, nccl_file, shown_text, standalone_timeline
+from tests.builders.served_dashboard import (
+    empty_run,
+    nccl_file,
+    served,
+    shown_text,
+    standalone_timeline,
+)
 from tests.builders.written import written
 
 
@@ -181,3 +188,25 @@ def test_names_and_verdicts_may_wrap_where_a_phone_has_no_hover(tmp_path):
     page = shown_text(layout(RunStore([tmp_path / "one"]), View("/runs", {})))
     assert page.count('"wrapText": true') == page.count('"autoHeight": true') == 2
     assert '"tooltipField": "verdict"' in page
+
+
+@pytest.mark.browser
+def test_the_sentence_of_a_file_is_whole_and_wide_on_a_phone(tmp_path):
+    write_run(tmp_path / "one", [PassSpec()])
+    (tmp_path / "timeline.json").write_text("[]")
+    paths = [tmp_path / "one", tmp_path / "timeline.json"]
+    with served(RunStore(paths)) as address, watched_page(address, width=1280) as watched:
+        page = watched.page
+        show(watched, f"{address}/runs")
+        of_file = page.locator('[row-id="timeline.json"] [col-id="verdict"]')
+        of_file.wait_for()
+        wait_until(
+            page,
+            """[...document.querySelectorAll('[col-id="verdict"].whole')].length === 1""",
+        )
+        assert of_file.evaluate("cell => getComputedStyle(cell).whiteSpace") == "normal"
+        assert of_file.evaluate("cell => cell.scrollWidth <= cell.clientWidth + 1")
+        page.set_viewport_size({"width": 390, "height": 844})
+        wait_until(page, "!document.querySelector('[col-id=\"efficiency\"]')")
+        assert of_file.evaluate("cell => cell.clientWidth") >= 160
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -1,14 +1,23 @@
+import contextlib
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from hvdprof.cli.main import COMMANDS
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from hvdprof.cli.main import COMMANDS, build_app
 from tests.builders.places import ROOT
 
 DOCS = ROOT / "docs"
 MANUAL = sorted(DOCS.rglob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *MANUAL]
+MANUAL_AND_README = [ROOT / "README.md", *(page for page in MANUAL if page.name != "changelog.md")]
 NAMES = COMMANDS
+SCRIPTS = {"--epochs", "--lau"}
+"""Options of scripts, and a word that a shell completes."""
+COUNTS = {"--np", "-np", "--min-np"}
 WIDTH = 100
 NOT_OURS = {"runs", "passes", "build", ".venv-tensorflow", ".venv-frameworks"}
 """Folders that a page names and that are not in the repository."""
@@ -42,6 +51,43 @@ def test_every_command_and_make_target_on_a_page_exists() -> None:
         missing = (set(commands) - {*NAMES, "help"}) | (set(targets) - own_targets)
         unknown += [f"{page.name}: {name}" for name in sorted(missing)]
     assert unknown == []
+
+
+def commands(page: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """The words of each command of hvdprof on a page, and those of the script in it."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n>", "").splitlines()]
+    inline = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in [*lines, *(" ".join(code.split()) for code in inline)]:
+        found = re.search(rf"(?:^|\s)hvdprof ((?:{'|'.join(NAMES)}) .*)", line)
+        if found is None:
+            continue
+        with contextlib.suppress(ValueError):  # A quote that ends on the next line.
+            words = shlex.split(re.split(r" # | \\?\| |;| &&? | > ", found[1])[0])
+            end = words.index("--") if "--" in words else len(words)
+            yield words[:end], words[end + 1 :]
+
+
+def test_every_command_on_a_page_has_options_that_exist_and_a_number_of_ranks() -> None:
+    group = get_command(build_app())
+    assert isinstance(group, TyperGroup)
+    known = {
+        name: {"--help"}.union(*(option.opts + option.secondary_opts for option in command.params))
+        for name, command in group.commands.items()
+    }
+    faults, seen = [], 0
+    for page in MANUAL_AND_README:
+        for (name, *words), script in commands(page):
+            options = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+            seen += len(options)
+            faults += [
+                f"{page.name}: {name} {option}" for option in options - known[name] - SCRIPTS
+            ]
+            if name in ("run", "tune") and script[:1] == ["python"] and not options & COUNTS:
+                faults.append(f"{page.name}: {name} without a number of ranks")
+    assert faults == []
+    assert seen > 300
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:

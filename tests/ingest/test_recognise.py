@@ -63,6 +63,12 @@ def found_in(paths: list[Path]) -> list[Recognised]:
         (b"", Kind.FOREIGN, "an empty file"),
         (b" \n\n", Kind.FOREIGN, "an empty file"),
         (b"PAR1....", Kind.FOREIGN, "a Parquet file"),
+        (
+            b"numCycle,collective,nodes,ranks,ranksPerNode,gpusPerRank,size,type,redop,inplace,"
+            b"time,algbw,busbw,#wrong\n0,AllReduce,1,8,8,1,1024,float,sum,0,50.0,20.0,35.0,0\n",
+            Kind.FOREIGN,
+            "a CSV file of rccl-tests, whose text output is read",
+        ),
         (bytes(range(256)) * 8, Kind.FOREIGN, "binary data of an unknown format"),
         (b"\0" * 100, Kind.FOREIGN, "binary data of an unknown format"),
     ],

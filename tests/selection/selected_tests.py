@@ -14,8 +14,12 @@ from pathlib import Path, PurePosixPath
 from tests.conftest import file_markers, written_markers
 from tests.selection.import_graph import LINKED, Graph, module_of, needed_modules, users
 
-EVERYTHING = ("pyproject.toml", "constraints.txt", "tests/conftest.py", "tests/__init__.py")
-"""What every test depends on."""
+EVERYTHING = (
+    *("pyproject.toml", "constraints.txt", "tests/conftest.py", "tests/__init__.py"),
+    *("tests/builders/warm_ranks.py", "tests/builders/warm_fork.py"),
+    *("tests/builders/lean_start/warm_proxy.py", "tests/builders/lean_start/sitecustomize.py"),
+)
+"""What every test depends on, or the start of its ranks."""
 
 REAL = frozenset({"horovod", "root", "install", "waits"})
 """Markers of tests that are about recording and launching."""

@@ -40,8 +40,7 @@ _B200 = "https://nvdam.widen.net/s/wwnsxrhm2w/blackwell-datasheet-3384703"
 _AMD = "https://www.amd.com/en/products/accelerators/instinct"
 
 MOST_BESIDE = 0.5
-"""Of a window, time between steps from which on it says nothing of them: turns of other launches,
-in which the ranks sleep, or an evaluation."""
+"""Share between steps, as in turns of other launches, from which on a window says nothing."""
 
 
 def rank_machine(

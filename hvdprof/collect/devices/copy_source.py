@@ -208,7 +208,13 @@ class BatchWaits(Source):
     def ends(self) -> None:
         """The batch has come."""
         passed_s = (self._clock() - self._begin_ns) / 1e9
-        self._end_count()
+        if self._fetch is not None:
+            # In order: it was ready if the queue held all that were taken out until it came.
+            tasks, aside, queued = self._fetch
+            is_late = _put_aside(tasks) - aside + 1 > queued
+            self._kind = names.EMPTY_WAIT if is_late else ""
+            self._add(names.EMPTY, int(is_late))
+            self._fetch = None
         self._totals[names.BATCHES] += 1
         self._totals[names.DATA_WAIT] += passed_s
         if self._kind:
@@ -235,16 +241,6 @@ class BatchWaits(Source):
         if getattr(iterator, "_pin_memory", False):
             self._add(names.UNPINNED, _length(iterator, "_worker_result_queue"))
         self._fetch = tasks, aside, queued
-
-    def _end_count(self) -> None:
-        """Whether the batch had been ready: batches come in order, also behind a slow one."""
-        if self._fetch is None:
-            return
-        (tasks, aside, queued), self._fetch = self._fetch, None
-        # Those that it took out of the queue meanwhile, the batch itself the last of them.
-        taken = _put_aside(tasks) - aside + 1
-        self._kind = "" if taken <= queued else names.EMPTY_WAIT
-        self._add(names.EMPTY, int(taken > queued))
 
     def _add(self, name: str, number: int) -> None:
         total, times = self._lately.get(name, (0.0, 0))

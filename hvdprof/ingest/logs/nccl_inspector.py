@@ -6,7 +6,7 @@ own, and hold for the lines behind it, up to the next such line.
 Arrow reads the records of a block at once; others come one by one, to the same columns.
 """
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,8 +33,7 @@ _ODD = r" NCCL |\\u|NaN|Inf|[0-9]{19}|[0-9][eE]\+?[0-9]{3}|[^\x01-\x7e]"
 _LARGEST = 2**52
 """Sizes and times stay far below, also multiplied with ranks or by 1000."""
 
-_MOST = 2**62
-_MOST_WAITING = 4096
+_MOST, _MOST_WAITING = 2**62, 4096
 _PER_RANK = ("allgather", "reducescatter")
 _PREFIXES = ("coll", "p2p")
 _NEEDED = ("seq", "message_bytes", "exec_ns")
@@ -78,9 +77,10 @@ class NcclInspector(PartReader):
     def __init__(self, file: str) -> None:
         super().__init__(file)
         self._waiting: list[tuple[int, object]] = []
+        self._looked_at: Part | None = None
+        self._bounds: list[int] = []
         self._before = {name: pa.nulls(1, _RECORD.field(name).type) for name in _SCHEMA.names[:2]}
-        self._num_damaged = 0
-        self._num_headless = 0
+        self._num_damaged = self._num_headless = 0
 
     @property
     def wanted(self) -> str:
@@ -94,12 +94,16 @@ class NcclInspector(PartReader):
         """
         if not isinstance(part, UntouchedLines) or not part.is_plain:
             return place
-        alone = np.setdiff1d(part.places(_ALONE), part.places(_ODD), assume_unique=True)
-        first = bisect_left(alone, place)
-        is_next = alone[first:] == np.arange(place, place + len(alone) - first)
-        end = place + (len(is_next) if is_next.all() else int(is_next.argmin()))
-        if end == place:
+        if part is not self._looked_at:
+            self._looked_at, is_alone = part, np.zeros(len(part) + 1, dtype=np.bool_)
+            is_alone[part.places(_ALONE)] = True
+            is_alone[part.places(_ODD) if is_alone.any() else []] = False
+            self._bounds = np.flatnonzero(np.diff(is_alone, prepend=False)).tolist()
+        # Runs of such records begin at even places of their bounds, and end at odd ones.
+        after = bisect_right(self._bounds, place)
+        if after % 2 == 0:
             return place
+        end = self._bounds[after]
         begin, behind = part.block.bounds[[place, end]].tolist()
         records = _parsed(part.block.data[begin:behind])
         if records is not None and len(records) == end - place:
@@ -137,17 +141,14 @@ class NcclInspector(PartReader):
     def notes(self) -> list[Note]:
         """Damaged records, and those that stand before the first header."""
         self.finish()
-        found = []
-        if self._num_damaged:
-            text = f"{self._num_damaged} damaged Inspector records are left out"
-            found.append(Note(NoteCode.DAMAGED, text, number=self._num_damaged))
-        if self._num_headless:
-            text = (
-                f"{self._num_headless} Inspector records stand before the first header: their "
-                "communicator and rank are unknown"
-            )
-            found.append(Note(NoteCode.NO_RANKS, text, number=self._num_headless))
-        return found
+        damaged = "damaged Inspector records are left out"
+        headless = "Inspector records stand before the first header: "
+        headless += "their communicator and rank are unknown"
+        found = (
+            (NoteCode.DAMAGED, self._num_damaged, damaged),
+            (NoteCode.NO_RANKS, self._num_headless, headless),
+        )
+        return [Note(code, f"{n} {text}", number=n) for code, n, text in found if n]
 
     def _add_records(self, lines: Sequence[int], records: pa.Table) -> None:
         head, host = (self._carried(name, records) for name in self._before)

@@ -4,14 +4,16 @@ Tested by the readers' own tests in ``tests/ingest/logs``.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
-from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.storage.row_buffer import MISSING, Packed, Rows
 from hvdprof.ingest.text.line_filter import EVERY_LINE
 from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.notes import Note
 from hvdprof.model.schema import Table
 
@@ -111,6 +113,24 @@ class PartReader(ABC):
     def add(self, line: int, **values: object) -> None:
         """Add a row of the first table; columns that are not given count as missing."""
         self.add_to(self.TABLES[0], line, **values)
+
+    def row(self, **values: object) -> tuple[object, ...]:
+        """A row of the first table, for ``Rows.extend``; what is not given is missing, or None."""
+        known = {**self._missing[self.TABLES[0].name], "file": self._file, **values}
+        return tuple(known.get(name) for name in self.TABLES[0].column_names)
+
+    def add_many(
+        self, rows: Sequence[tuple[object, ...]], which: Int64s, numbers: Mapping[str, Packed]
+    ) -> None:
+        """Add rows of the first table as ``Rows.extend``, but for absurd ones as ``add_to``."""
+        is_fit = np.ones(len(which), dtype=np.bool_)
+        for name, values in numbers.items():
+            size, limit = np.abs(values), self._limits[self.TABLES[0].name][name]
+            is_fit &= (size == 0) | (values == MISSING) | ((size < limit) & (size >= 1 / limit))
+        self.num_absurd += int((~is_fit).sum())
+        if is_fit.any():
+            fit = {name: values[is_fit] for name, values in numbers.items()}
+            self.rows.extend(rows, which[is_fit], fit)
 
     def add_to(self, table: Table, line: int, **values: object) -> None:
         """Add a row of a table, found at a line; columns that are not given count as missing.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hvdprof.ingest.logs.iteration_log import WANTED_SETTINGS, IterationLog
-from hvdprof.ingest.rates.bars import Bar, Bars
+from hvdprof.ingest.rates.bars import Bar, BarColumns, Bars
 from hvdprof.ingest.rates.formats import OTHER, RATE_FORMATS, TQDM, kinds_of
 from hvdprof.ingest.rates.job_settings import SETTING_LINES, names_model, np_of_name
 from hvdprof.ingest.rates.rate_format import (
@@ -211,17 +211,18 @@ class PrintedRates(IterationLog):
         """Add the rates of bars, as ``_add`` does those of a line."""
         self._tools[TQDM] = None
         job, tokens = self._job, self._job.settings.number("tokens")
-        shared = {"job": job.number, "tool": TQDM, "scope": STEP, "np": job.np}
-        for line, rank, iteration, rate, in_seconds in bars:
-            job.ranks.add(rank)
+        job.ranks.update(bar.rank for bar in bars)
+        if (columns := BarColumns.of(bars, tokens or 1)) is None:
+            return
+        rows = []
+        for place, (rank, in_seconds) in enumerate(columns.forms):
             unit, per = (TOKENS, JOB) if in_seconds and tokens else (STEPS, UNSTATED)
-            if rate or not in_seconds:
-                job.last_line = line
-                value = (tokens or 1) / rate if in_seconds else rate
-                step_ns = round(rate * 1e9) if in_seconds else None
-                self.add(line, rank=rank, iteration=iteration, rate=value, unit=unit, per=per,
-                         step_ns=step_ns, **shared)  # fmt: skip
-                job.add_step((TQDM, unit, per, False), rank, value)
+            rates = columns.numbers["rate"][columns.form == place].tolist()
+            job.add_steps((TQDM, unit, per, False), rank, rates)
+            shared = {"job": job.number, "tool": TQDM, "scope": STEP, "np": job.np}
+            rows.append(self.row(rank=rank, unit=unit, per=per, **shared))
+        self.add_many(rows, columns.form, columns.numbers)
+        job.last_line = int(columns.numbers["line"][-1])
 
     def _add_iteration(self, found: _Found) -> None:
         kind, stated = found.kind, found.stated
@@ -264,7 +265,7 @@ class PrintedRates(IterationLog):
         )
         job.last_line, job.has_total = found.line, job.has_total or kind.scope == TOTAL
         if kind.scope == STEP:
-            job.add_step((kind.tool, one.unit, per, one.running_mean), found.rank, one.rate)
+            job.add_steps((kind.tool, one.unit, per, one.running_mean), found.rank, [one.rate])
         elif kind.scope == TOTAL and np:
             job.totals.append((kind.tool, np, found.line, one.rate, spread))
         elif kind.scope == TOTAL:

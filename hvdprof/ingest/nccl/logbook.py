@@ -189,7 +189,7 @@ class Logbook:
         self.headings: dict[tuple[int, int], list[tuple[str, str]]] = {}
         self.counts: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.rows = {
-            table.name: Rows(table)
+            table.name: Rows(table, aside=table is calls.NCCL_CALLS)
             for table in (
                 tables.NCCL_CHANNELS,
                 tables.NCCL_RINGS,

@@ -1,5 +1,6 @@
 """NCCL logs in, an ``NcclRecording`` of declared tables out: the entry point of this package."""
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +47,8 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
     """Read the NCCL debug output of one job: one file for all ranks, or one for each.
 
     Lines of NCCL 2.2 to 2.27 and RCCL are understood behind any launcher's prefix, cut, glued or
-    interrupted. Files are read in one pass with bounded memory apart from the tables.
+    interrupted. Files are read in one pass with bounded memory apart from the tables. From
+    131,072 calls on, these lie in a file of the temporary folder.
 
     Args:
         paths: The files, compressed or not.
@@ -56,17 +58,24 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
         Declared tables; times in ns, sizes in bytes. ``notes`` say what was damaged or ambiguous.
 
     Raises:
-        UnreadableInputError: A file cannot be read, or none holds a line of NCCL's.
+        UnreadableInputError: A file cannot be read, none holds a line of NCCL's, or the temporary
+            folder has no room for millions of calls.
     """
     log, kinds = Logbook(), LineKinds()
     scanner = Scanner(log, kinds)
     broken: list[Note] = []
-    for path in paths:
-        scanner.open(shown_name(path))
-        for line in _lines_of(path, scanner, broken, progress):
-            scanner.read(line)
-        scanner.close()
-    recording = _recording(log, kinds, scanner)
+    try:
+        for path in paths:
+            scanner.open(shown_name(path))
+            for line in _lines_of(path, scanner, broken, progress):
+                scanner.read(line)
+            scanner.close()
+        recording = _recording(log, kinds, scanner)
+    except OSError as error:
+        raise UnreadableInputError(
+            f"Calls cannot be put aside in {tempfile.gettempdir()}: {error.strerror or error}.",
+            hint="Set TMPDIR to a folder with room.",
+        ) from error
     recording = replace(recording, notes=(*recording.notes, *broken))
     if recording.line_kinds.empty and recording.problems.empty and recording.versions.empty:
         raise UnreadableInputError(

@@ -8,14 +8,15 @@ Tested in ``tests/ingest/rates/test_bars.py``.
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hvdprof.ingest.rates.formats import TQDM, tool_of_bar
+from hvdprof.ingest.storage.row_buffer import MISSING, Packed
 from hvdprof.ingest.text.found_lines import Patterns
 from hvdprof.ingest.text.line_filter import any_of, as_lines
 from hvdprof.ingest.text.printed_lines import Part, UntouchedLines
@@ -46,6 +47,36 @@ class Bar(NamedTuple):
     iteration: int
     rate: float
     in_seconds: bool
+
+
+class BarColumns(NamedTuple):
+    """Bars that state a rate, at once: the rank and unit of each form, and the form of each bar."""
+
+    forms: list[tuple[int | None, bool]]
+    form: Int64s
+    numbers: dict[str, Packed]
+
+    @classmethod
+    def of(cls, bars: Sequence[Bar], units: float) -> Self | None:
+        """The numbers of PRINTED_RATES, with so many units of an iteration in seconds."""
+        timed = [bar for bar in bars if bar.rate or not bar.in_seconds]
+        if not timed:
+            return None
+        lines, ranks, iterations, rates, in_seconds = zip(*timed, strict=True)
+        place_of: dict[tuple[int | None, bool], int] = {}
+        form = [
+            place_of.setdefault(key, len(place_of)) for key in zip(ranks, in_seconds, strict=True)
+        ]
+        rate, is_time = np.array(rates), np.array(in_seconds)
+        # Times of more than 2**62 ns, of which the reader makes no row.
+        step = np.minimum(np.rint(np.where(is_time, rate, 0) * 1e9), 2.0**62).astype(np.int64)
+        numbers = {
+            "line": np.array(lines),
+            "iteration": np.array(iterations),
+            "rate": np.divide(units, rate, where=is_time, out=rate.copy()),
+            "step_ns": np.where(is_time, step, MISSING),
+        }
+        return cls(list(place_of), np.array(form), numbers)
 
 
 class Bars:
@@ -79,11 +110,13 @@ class Bars:
             wanted: Finds what any reader wants.
             patterns: What each reader wants.
         """
-        if not isinstance(part, UntouchedLines) or not any(m in part.block.data for m in _MARKS):
+        if not isinstance(part, UntouchedLines):
             return place
         if (part, wanted) != self._looked_at:
             self._looked_at = part, wanted
-            found = part.places(wanted)
+            # Looking for what is wanted takes ten times as long as looking for bars.
+            has_mark = any(mark in part.block.data for mark in _MARKS)
+            found = part.places(wanted) if has_mark else np.empty(0, dtype=np.int64)
             self._found = self._split(part, found, patterns) if len(found) >= _FEWEST else {}
             self._places = list(self._found)
             self._others = [place for place in found.tolist() if place not in self._found]

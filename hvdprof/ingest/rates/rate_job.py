@@ -5,7 +5,7 @@ Tested in ``tests/ingest/logs/test_printed_rates.py``.
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -86,9 +86,11 @@ class RateJob:
                 series = self._series(tool, unit if unit == TOKENS else "")
                 yield Throughput(self.last_line, series, size, rate)
 
-    def add_step(self, kind: tuple[str, str, str, bool], rank: int | None, rate: float) -> None:
-        """Keep the rate of some iterations of a rank; ``kind`` is a key of ``steps``."""
-        self.steps.setdefault(kind, {}).setdefault(rank, []).append(rate)
+    def add_steps(
+        self, kind: tuple[str, str, str, bool], rank: int | None, rates: Sequence[float]
+    ) -> None:
+        """Keep rates of some iterations of a rank; ``kind`` is a key of ``steps``."""
+        self.steps.setdefault(kind, {}).setdefault(rank, []).extend(rates)
 
     def _error(self, tool: str, spread: float) -> tuple[float, int | None]:
         """The error of a total by its +-, and the iterations of one rank that are in the file."""

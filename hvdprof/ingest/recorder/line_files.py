@@ -199,14 +199,10 @@ def _steps_within(segment: SegmentRecording, start_ns: int, end_ns: int) -> tupl
 
 
 def _running(phase: Phase, beside_ns: int) -> Phase:
-    """A phase of a worker without the time in which it was stopped, as in turns of other launches.
-
-    Then no sample comes, and no step: the next sample is late by the time beside the steps.
-    """
+    """A phase of a worker without turns of other launches: no step, and a sample late by them."""
     name, samples, time_ns, gap_ns, late_ns = phase
     stopped_ns = max(min(beside_ns, late_ns, gap_ns), 0)
-    running_ns = max(time_ns - stopped_ns, 0)
-    return name, samples, running_ns, gap_ns - stopped_ns, late_ns - stopped_ns
+    return name, samples, max(time_ns - stopped_ns, 0), gap_ns - stopped_ns, late_ns - stopped_ns
 
 
 @dataclass(slots=True)

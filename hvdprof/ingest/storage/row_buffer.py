@@ -1,16 +1,21 @@
 """Rows of a declared table, gathered one by one and packed into arrays as they come."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
+from hvdprof.ingest.storage.mapped_frame import mapped_frame
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.schema import Table
 
 _PACK_AT = 32_768
+_ASIDE_AT = 1 << 17
 MISSING = np.iinfo(np.int64).min
 """Stands for a missing number in columns of ``Rows.extend``."""
 
@@ -29,9 +34,11 @@ class Rows:
 
     Args:
         table: The table to which the rows belong.
+        aside: ``extend`` puts 131,072 rows at a time aside in a file, and ``frame`` maps them:
+            memory does not grow with them. Both raise OSError where the file has no room.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, *, aside: bool = False) -> None:
         self.table = table
         self._names = tuple(table.column_names)
         self._known = frozenset(self._names)
@@ -39,6 +46,9 @@ class Rows:
         self._num_packed = 0
         self._codes: list[dict[str, int]] = [{} for _ in table.columns]
         self._packed: list[list[Packed]] = [[] for _ in table.columns]
+        self._aside = aside
+        self._file: IO[bytes] | None = None
+        self._num_aside = self._num_pieces = 0
 
     def __len__(self) -> int:
         """How many rows were added so far, whether they were given up to a frame or not."""
@@ -81,6 +91,8 @@ class Rows:
             )
             self._packed[number].append(packed)
         self._num_packed += len(which)
+        if self._aside and self._num_packed - self._num_aside >= _ASIDE_AT:
+            self._put_aside()
 
     def set_last(self, **values: Any) -> None:
         """Replace values of the row that was added last."""
@@ -99,6 +111,11 @@ class Rows:
         self._pack()
         if not self._num_packed:
             return self.table.empty()
+        if self._file is not None:
+            self._put_aside()
+            with self._file as file:
+                pieces, folder = self._pieces(file, replaced or {}), Path(tempfile.gettempdir())
+                return self.table.frame(mapped_frame(self.table, self._num_packed, pieces, folder))
         data = {
             column.name: self._column(number, column.dtype, (replaced or {}).get(column.name))
             for number, column in enumerate(self.table.columns)
@@ -112,6 +129,31 @@ class Rows:
             self._packed[number].append(self._values(number, values))
         self._num_packed += len(self._fresh)
         self._fresh = []
+
+    def _put_aside(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 (ends with these rows)
+        if self._num_packed > self._num_aside:
+            for parts in self._packed:
+                np.save(self._file, np.concatenate(parts), allow_pickle=False)
+            self._packed = [[] for _ in self._packed]
+            self._num_aside, self._num_pieces = self._num_packed, self._num_pieces + 1
+
+    def _pieces(self, file: IO[bytes], replaced: Mapping[str, Int64s]) -> Iterator[pa.Table]:
+        file.seek(0)
+        for _ in range(self._num_pieces):
+            arrays = {}
+            for number, column in enumerate(self.table.columns):
+                values = np.load(file)
+                if column.dtype == "category":
+                    names = pa.array(list(self._codes[number]), pa.string())
+                    codes = pa.array(values.astype(np.int32))
+                    arrays[column.name] = pa.DictionaryArray.from_arrays(codes, names)
+                    continue
+                if (values_of := replaced.get(column.name)) is not None:
+                    values = _looked_up(values, values_of)
+                arrays[column.name] = pa.array(values, mask=values == MISSING)
+            yield pa.table(arrays)
 
     def _values(self, number: int, values: Values) -> Packed:
         dtype = self.table.columns[number].dtype

@@ -101,9 +101,8 @@ def _bandwidths(rows: pd.DataFrame) -> Float64s:
     """Bus bandwidths; where two printed decimals say little, by size, time and the best row."""
     printed = rows["busbw_gb_s"].to_numpy(dtype=np.float64)
     of_size = (rows["size_bytes"] / rows["time_ns"].clip(lower=1)).to_numpy(dtype=np.float64)
-    best = int(printed.argmax())
-    computed = of_size * (printed[best] / max(of_size[best], 1e-12))
-    return np.where(printed >= _FEWEST_DIGITS, printed, computed)
+    factor = printed.max() / max(of_size[printed.argmax()], 1e-12)
+    return np.where(printed >= _FEWEST_DIGITS, printed, factor * of_size)
 
 
 def _hint(what: str, file: str) -> str:

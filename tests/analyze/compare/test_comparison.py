@@ -1,5 +1,6 @@
 """Two runs of known step times and causes, compared."""
 
+import os
 import pickle
 from dataclasses import replace
 
@@ -279,6 +280,14 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         compare(tmp_path, tmp_path.parent)
     with pytest.raises(UsageError, match="margin"):
         compare(tmp_path, tmp_path, margin=0.0)
+
+
+def test_a_pipe_in_place_of_a_table_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableInputError, match="named pipe"):
+        compare(tmp_path / "pipe", tmp_path / "b.csv")
+    with pytest.raises(UnreadableInputError, match="does not exist"):
+        compare(tmp_path / "a.csv", tmp_path / "b.csv")
 
 
 @pytest.mark.heavy

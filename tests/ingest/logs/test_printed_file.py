@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvdprof.ingest.logs.printed_file import read_printed_file
+from hvdprof.ingest.text.printed_lines import UntouchedLines
 from hvdprof.model.notes import texts
 from tests.builders.examples import examples
 from tests.ingest.logs.deepspeed.test_deepspeed_comms import VERBOSE
@@ -68,3 +69,23 @@ def test_a_torn_compressed_end_keeps_what_stands_before(tmp_path: Path) -> None:
     file = read_printed_file(path)
     assert list(texts(file.notes)) == ["the gzip data ends early"]
     assert 1000 < file.num_lines < 20_000
+
+
+def test_a_block_of_rates_is_searched_once_not_at_each_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate = "images/sec: 1000.5 +/- 0.3 (jitter = 3.1)"
+    lines = [f"{step}\t{rate}\t7.1" for step in range(2000)]
+    log = tmp_path / "out.log"
+    log.write_text("\n".join(lines) + "\n")
+    searched = []
+    places = UntouchedLines.places
+
+    def counted(part: UntouchedLines, pattern: str, among: list[int] | None = None):
+        searched.append(pattern)
+        return places(part, pattern, among)
+
+    monkeypatch.setattr(UntouchedLines, "places", counted)
+    (rates,) = [frame for name, frame in read_printed_file(log).tables if name == "printed_rates"]
+    assert len(rates) == 2000
+    assert len(searched) < 50

@@ -89,3 +89,24 @@ def test_categories_are_in_the_order_of_their_first_rows() -> None:
     for name in names:
         buffer.append(name)
     assert list(buffer.frame()["name"].cat.categories) == names[:30]
+
+
+def test_rows_put_aside_in_a_file_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_buffer, "_ASIDE_AT", 10)
+    columns = {"a": "category", "owner": "Int64", "n": "Int64", "line": "int64", "part": "float64"}
+    table = Table(
+        "t", "A row.", tuple(Column(name, dtype, "", "x") for name, dtype in columns.items())
+    )
+    frames = []
+    for aside in (False, True):
+        buffer = Rows(table, aside=aside)
+        for piece in range(5):
+            rows = [("x", 0, None, 0, 0.0), (f"y{piece}", 1, 7, 0, 0.0)]
+            which = np.array([0, 1, 1, 0])
+            lines = np.arange(4) + 10**piece
+            buffer.extend(rows, which, {"line": lines, "part": lines / 3})
+            buffer.append("z", -1, 3, 5, 0.5)
+        frames.append(buffer.frame({"owner": np.array([40, -1, -1])}))
+        assert (buffer._file is not None) == aside
+    pd.testing.assert_frame_equal(*frames)
+    assert frames[0]["owner"].tolist()[:2] == [40, pd.NA]

@@ -101,7 +101,6 @@ def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
     """A timeline that costs a lot, as on a slow or shared file system."""
     for cell in evidence.cells_of_horovod():
         ends = [float(cell[f"trace_overhead{end}"]) for end in ("", "_low", "_high")]
-        # An overhead that is not known is not named as a loss.
         is_slower = ends[0] >= SLOW_TIMELINE and ends[1] > 0 and not units.says_nothing(*ends)
         if is_base(cell) and is_slower:
             share = ends[0] / (1 + ends[0])

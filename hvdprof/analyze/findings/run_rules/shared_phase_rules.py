@@ -22,7 +22,7 @@ from hvdprof.analyze.findings.cell_finding import (
 from hvdprof.analyze.findings.copy_evidence import HALF, copy_evidence
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
-from hvdprof.analyze.findings.input_evidence import input_evidence
+from hvdprof.analyze.findings.input_evidence import InputEvidence, input_evidence
 from hvdprof.analyze.findings.line_evidence import NO_LINES, line_evidence
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cause_names import ranks_of
@@ -97,17 +97,10 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
                 copies.advice,
             ),
             "possible" if sharing or stages.is_ready or stages.has_batches else "certain",
-            detail=_TAKEN_OVER
-            if stages.has_batches
-            else ""
-            if stages.is_ready
-            else _who_waits(cause, longest),
+            detail="" if stages.is_ready else _who_waits(cause, longest, stages),
             **cost,
             **lines.columns,
         )
-
-
-_TAKEN_OVER = "taking over batches that are ready"
 
 
 def _with_those_of_baseline(
@@ -120,7 +113,9 @@ def _with_those_of_baseline(
         yield cause, cause.whole_share, cause.whole_cost
 
 
-def _who_waits(cause: CostlyCause, longest: _LongestWaits | None) -> str:
+def _who_waits(cause: CostlyCause, longest: _LongestWaits | None, stages: InputEvidence) -> str:
+    if stages.has_batches:
+        return "taking over batches that are ready"
     if longest:
         return f"{longest.name} {'waits' if len(longest.ranks) == 1 else 'wait'} longest"
     if cause.row["ranks"] == ANY_RANK:
