@@ -33,7 +33,7 @@ from hvdprof.bench_models.synthetic_data import SyntheticBatches
 from hvdprof.bench_models.training import Job, make_model
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
-from hvdprof.rundir.recording.window_line import LIGHT
+from hvdprof.rundir.recording.line_format import LIGHT
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.arrivals import clocks, corrected, remaining_offsets
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.ranks.stragglers import stragglers
+from hvdprof.analyze.ranks.waiting import UNDECIDED, step_waits
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected, remaining_offsets
-from hvdprof.analyze.stragglers.stragglers import stragglers
-from hvdprof.analyze.stragglers.waiting import UNDECIDED, step_waits
 from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from tests.builders.step_works import MS, simulated, skewed
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.communication.collectives import collectives
 from hvdprof.analyze.communication.communication_tables import breakdown, overlap
+from hvdprof.analyze.communication.matched_collectives import collectives
 from hvdprof.analyze.communication.network import link_fit
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import EVENTS, STEPS

@@ -27,15 +27,14 @@ from benchmarks.simulated_jobs import (
     simulate,
 )
 from hvdprof.analyze.predict.costs.algorithm_choice import choose_algorithm
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO
+from hvdprof.analyze.predict.costs.cost_draws import GLOO
 from hvdprof.analyze.predict.costs.gradient_trace import Gradients
-from hvdprof.analyze.predict.costs.observations import Observations
+from hvdprof.analyze.predict.costs.posterior_draws import Observations
 from hvdprof.analyze.predict.draws import Draws, draw
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.jitter import jitter_of
-from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
 from hvdprof.analyze.predict.next_measurement import width_sources
-from hvdprof.analyze.predict.own_work import OwnWork, StepParts
+from hvdprof.analyze.predict.own_work import JobInputs, OwnWork, Reduction, StepParts
 from hvdprof.analyze.predict.predicted_step import StepModel, Target
 from hvdprof.analyze.predict.rank_spread import RankSpread, rank_variances
 from hvdprof.analyze.stats.uncertainty import LogEstimate

@@ -9,7 +9,7 @@ from hvdprof.api.options import KNOWN_MODELS, BenchOptions
 from hvdprof.errors import SweepIncompleteError
 from hvdprof.launch.run.bench_run import find_tools, prepare_bench, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder
-from hvdprof.launch.run.sweep_progress import SilentProgress
+from hvdprof.launch.run.sweep_state import SilentProgress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,9 +19,9 @@ import numpy as np
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.communication.matched_collectives import matched_collectives
+from hvdprof.analyze.ranks.waiting import waiting_tables
 from hvdprof.analyze.steps.measured_launches import job_steps, mark_steady
 from hvdprof.analyze.steps.step_work import step_work
-from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.api import load_run
 from hvdprof.model.run import Run
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES

@@ -18,23 +18,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
-from hvdprof.analyze.ranks.names import named_causes
-from hvdprof.analyze.ranks.rank_times import rank_times
-from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.analyze.stragglers.arrivals import (
+from hvdprof.analyze.ranks.arrivals import (
     ArrivalCube,
     arrival_cubes,
-    collective_arrivals,
-    corrected_cube,
-)
-from hvdprof.analyze.stragglers.clock_bounds import (
     clocks,
+    collective_arrivals,
     corrected,
+    corrected_cube,
     ready_of_steps,
     remaining_offsets,
 )
-from hvdprof.analyze.stragglers.stragglers import stragglers
-from hvdprof.analyze.stragglers.waiting import caused_wait
+from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.ranks.stragglers import stragglers
+from hvdprof.analyze.ranks.waiting import caused_wait
+from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.tables.run_tables import ARRIVALS
 
 KEY = ("01-np512-throughput-r1", "main")

@@ -25,9 +25,9 @@ import numpy as np
 from benchmarks.page_section import write_section
 from hvdprof import units
 from hvdprof.live.e_detector import EDetector, beyond_others
+from hvdprof.live.explanation import Sampled
 from hvdprof.live.job_state import LATENESS
-from hvdprof.live.machine.memory_growth import MemoryGrowth
-from hvdprof.live.machine.sample_feed import Sampled
+from hvdprof.live.memory_growth import MemoryGrowth
 from hvdprof.live.watcher import Watcher
 from hvdprof.rundir.recording.sample_format import DEVICE, MEASURES, RANK, RSS
 

@@ -9,11 +9,11 @@ from typing import cast
 
 from dash import Dash
 
-from hvdprof.dashboards import guard, shell, timeline_answers
-from hvdprof.dashboards.access import Access, address_with_token
+from hvdprof.dashboards import shell, timeline_answers
+from hvdprof.dashboards.access import Access, address_with_token, guard
 from hvdprof.dashboards.bounded_server import bounded_server, compress
 from hvdprof.dashboards.components import glossary_drawer
-from hvdprof.dashboards.frame import frame
+from hvdprof.dashboards.navigation import frame
 from hvdprof.dashboards.pages import (
     Page,
     Tab,
@@ -97,7 +97,7 @@ def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
     timeline_answers.register(app, runs)
     # What may not be seen is not parsed either.
     (access or Access(with_token=False)).restrict(app)
-    guard.guard(app, [*(page.PATH for page in pages), *shell.OLD_PATHS])
+    guard(app, [*(page.PATH for page in pages), *shell.OLD_PATHS])
     compress(app)
     return app
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hvdprof.figures.run_strip import run_strip
+from hvdprof.figures.typical_step import run_strip
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.file_page import Gravity
@@ -16,8 +16,8 @@ from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.answers.files import files_answer
 from hvdprof.report.finding_texts import each_sentence
+from hvdprof.report.screen.open_points import verdict_band
 from hvdprof.report.screen.tiles import BAD, CAUTION, GOOD, tiles, verdict_cell
-from hvdprof.report.screen.verdict_band import verdict_band
 
 MOST_POINTS = 32
 _SMALLEST_LOSS = 0.05

@@ -1,4 +1,4 @@
-"""The navigation: tabs, what would fill the empty ones, and links to the pages of one tab.
+"""The frame of every page: its navigation, and what stands in it until a page is drawn.
 
 Tested in ``tests/dashboards/test_shell.py``.
 """
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
 from hvdprof.dashboards import ids
@@ -20,6 +20,17 @@ from hvdprof.dashboards.view import View
 
 _PAGES_LABEL = attributes(aria_label="Pages")
 _VIEWS_LABEL = attributes(aria_label="Views")
+
+_LOOK_EVERY_MS = 10_000
+
+_THEME = {
+    "fontFamily": "system-ui, sans-serif",
+    "primaryColor": "blue",
+    # Contrast with white: 4.9 to 1.
+    "primaryShade": 8,
+}
+# A figure redrawn within the page does not cover the page.
+_ONLY_THE_PAGE: dict[str, Any] = {"target_components": {ids.PAGE: "children"}}
 
 
 def lacks_of(tabs: Sequence[Tab], runs: RunStore, run_id: str | None) -> dict[str, Lack]:
@@ -102,3 +113,35 @@ def header() -> list[Component]:
             **{"aria-label": "Light or dark"},
         ),
     ]
+
+
+def frame() -> dmc.MantineProvider:
+    """The empty shell; callbacks fill it according to the address."""
+    return dmc.MantineProvider(
+        [
+            dcc.Location(id=ids.LOCATION, refresh="callback-nav"),
+            dcc.Store(id=ids.DRAWN),
+            dcc.Store(id=ids.DUE),
+            dcc.Store(id=ids.HEADER_DRAWN),
+            dcc.Interval(id=ids.CLOCK, interval=_LOOK_EVERY_MS),
+            dmc.Anchor("Skip to the content", href=f"#{ids.PAGE}", className="skip-link"),
+            dmc.Container(
+                [
+                    html.Header(header(), className="shell-header"),
+                    html.Div(id=ids.NOTICE, role="status"),
+                    dcc.Loading(
+                        html.Main(id=ids.PAGE, tabIndex="-1", className="shell-page"),
+                        id=ids.WAIT,
+                        delay_show=300,
+                        custom_spinner=html.Div(className="skeleton"),
+                        **_ONLY_THE_PAGE,
+                    ),
+                ],
+                size="xl",
+                pb="xl",
+            ),
+            glossary_drawer.drawer(),
+        ],
+        theme=_THEME,
+        defaultColorScheme="auto",
+    )

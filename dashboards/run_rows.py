@@ -1,27 +1,49 @@
-"""The rows of the list of runs: what manifests and analyses say, as texts and points.
+"""Runs as texts and points: the rows of the list of runs, and the sides of a comparison.
 
-Tested in ``tests/dashboards/test_runs.py``.
+Tested in ``tests/dashboards/test_runs.py`` and ``tests/dashboards/test_compare.py``.
 """
 
 import contextlib
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import pandas as pd
+from dash import html
+from dash.development.base_component import Component
+
 from hvdprof import units
+from hvdprof.dashboards.components.section import fact
 from hvdprof.dashboards.glance import Glance
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
-from hvdprof.model.run import RunEntry
-from hvdprof.report.screen.tiles import BAD
+from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
+from hvdprof.model.run import RunAnalysis, RunEntry
+from hvdprof.report.screen.tiles import (
+    BAD,
+    EFFICIENCY_FACT,
+    STEP_TIME_FACT,
+    STEPS_FACT,
+    THROUGHPUT_FACT,
+    efficiency_text,
+    throughput_text,
+    verdict_cell,
+)
 
 _LOG = logging.getLogger(__name__)
 MOST_BYTES = 4_000_000
 """Standalone files above it are read when they are opened."""
 
 _SPARK_WIDTH, _SPARK_HEIGHT = 96, 20
+
+HEADS = (
+    *("configuration", "run", "samples/s", "efficiency", "step, median", "steady steps", "blocked"),
+)
+
+_BETWEEN = "|"
 
 
 def rows_of(runs: RunStore) -> list[dict[str, object]]:
@@ -131,4 +153,85 @@ def _points(steps: Sequence[float]) -> str:
     down = _SPARK_HEIGHT - 1
     return " ".join(
         f"{place * across:.0f},{down - (down - 1) * step:.1f}" for place, step in enumerate(steps)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side: a cell of a run, its row of SCALING and its rows of WATERFALL."""
+
+    run_id: str
+    label: str
+    scaling: pd.Series
+    waterfall: pd.DataFrame
+
+
+def cells_of(analysis: RunAnalysis) -> dict[str, pd.Series]:
+    """The measured cells of Horovod and DDP, by their text in the address."""
+    rows = analysis.scaling[with_engine(analysis.scaling)]
+    return {_BETWEEN.join(str(row[key]) for key in CELL_KEY): row for _, row in rows.iterrows()}
+
+
+def names_in(cell: str) -> list[str]:
+    """The parts of a cell in the order of ``CELL_KEY``; a script name can hold any character."""
+    return cell.rsplit(_BETWEEN, len(CELL_KEY) - 1)
+
+
+def cell_text(cell: str) -> str:
+    """A cell as texts name it."""
+    model, num_ranks, *setting = names_in(cell)
+    return f"{model} np={num_ranks}, {setting_name(*setting)}"
+
+
+def side_of(analysis: RunAnalysis, run_id: str, cell: str) -> Side:
+    """The side of a cell, by its text in the address."""
+    row = cells_of(analysis)[cell]
+    waterfall = analysis.table("waterfall")
+    is_own = pd.Series(True, index=waterfall.index)
+    for key in CELL_KEY:
+        is_own &= waterfall[key] == row[key]
+    return Side(run_id, cell_text(cell), row, waterfall[is_own.to_numpy(dtype=bool)])
+
+
+def is_main_cell(analysis: RunAnalysis, cell: str) -> bool:
+    """Whether a cell is that of the verdict, whose numbers other pages show too."""
+    own = verdict_cell(analysis)
+    return own is not None and all(
+        str(own[key]) == str(cells_of(analysis)[cell][key]) for key in CELL_KEY
+    )
+
+
+def marked(numbers: Sequence[str]) -> list[Component | str]:
+    """The numbers that other pages show too, each with its name for the test that compares them."""
+    names = {
+        "samples/s": THROUGHPUT_FACT,
+        "efficiency": EFFICIENCY_FACT,
+        "step, median": STEP_TIME_FACT,
+        "steady steps": STEPS_FACT,
+    }
+    return [
+        html.Span(text, **fact(names[head])) if head in names else text
+        for head, text in zip(HEADS, numbers, strict=True)
+    ]
+
+
+def saved_sides(sides: Sequence[Side]) -> pd.DataFrame:
+    """The rows of SCALING of these sides, with the run of each."""
+    rows = pd.DataFrame([side.scaling for side in sides]).reset_index(drop=True)
+    rows.insert(0, "run", [side.run_id for side in sides])
+    return rows
+
+
+def numbers_of(side: Side) -> tuple[str, ...]:
+    """The row of a side in the order of ``HEADS``."""
+    row = side.scaling
+    numbers = row.to_dict()
+    return (
+        side.label,
+        side.run_id,
+        throughput_text(numbers),
+        efficiency_text(numbers),
+        units.milliseconds(row["step_time_median_ns"]),
+        units.count(row["num_steps"]),
+        f"{units.milliseconds(row['blocked_ns'])}, {units.percent(row['blocked_share'])}",
     )

@@ -9,9 +9,9 @@ from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
+from hvdprof.dashboards.access import text_or_none
 from hvdprof.dashboards.components import empty_state, glossary_drawer
 from hvdprof.dashboards.components.view_control import view_select
-from hvdprof.dashboards.guard import text_or_none
 from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.dashboards.navigation import lacks_of, links_beside, tab_link
 from hvdprof.dashboards.pages import Page, Tab

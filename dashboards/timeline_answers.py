@@ -30,14 +30,20 @@ from hvdprof.figures.timeline.event_details import (
     event_facts,
     timeline_passes,
 )
-from hvdprof.figures.timeline.event_search import Hits, events_named, steps_of_kind
-from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans
-from hvdprof.figures.timeline.opening import Opening, opening_of
+from hvdprof.figures.timeline.event_search import (
+    Hits,
+    Opening,
+    events_named,
+    lane_notes,
+    opening_of,
+    segment_spans,
+    steps_of_kind,
+)
 from hvdprof.figures.timeline.range_table import range_facts
 from hvdprof.figures.timeline.rank_times import STEP_KINDS, StepKind
-from hvdprof.figures.timeline.time_text import length_text, place_text
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes, pass_lanes
 from hvdprof.figures.timeline.timeline_rows import Row, RowChoice, missed_filters, timeline_rows
+from hvdprof.figures.timeline.turn_axis import length_text, place_text
 from hvdprof.figures.timeline.view_data import COLOURS, SHADES, Asked, Json, view_data
 from hvdprof.model.cell_key import setting_of_row
 from hvdprof.model.run import RunAnalysis

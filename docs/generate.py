@@ -27,15 +27,15 @@ from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.notes import NoteCode
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.finding_tables import LIVE_EVENTS
 from hvdprof.model.tables.forecast_tables import FORECAST_TABLES
-from hvdprof.model.tables.live_tables import LIVE_EVENTS
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.report.answers.json_schema import json_schema
 from hvdprof.report.json_values import write_json
 from hvdprof.report.sections.run_sections import SECTIONS
+from hvdprof.rundir.recording.recorder_codec import DeclaredKey, DeclaredKind, declared_kinds
 from hvdprof.rundir.recording.recorder_format import RECORDER_SCHEMA_VERSION
-from hvdprof.rundir.recording.recorder_grammar import DeclaredKey, DeclaredKind, declared_kinds
 from hvdprof.rundir.written_file import write_whole
 
 DOCS = Path(__file__).parent

@@ -15,6 +15,8 @@ HvdprofError                     exit 1   any failure without a class of its own
 `-- InterruptedRunError          exit 130 Ctrl-C or SIGTERM; what was measured is kept
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -56,6 +58,17 @@ class MissingExtraError(HvdprofError):
             f"{what} needs packages that are not installed.",
             hint=f"pip install 'hvdprof[{extra}]'",
         )
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Around imports: a library that is not installed is a ``MissingExtraError``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("hvdprof"):
+            raise
+        raise MissingExtraError(what, extra=extra) from error
 
 
 class EnvironmentNotReadyError(HvdprofError):

@@ -26,7 +26,6 @@ CUTS |= {"split", "rsplit"}
 
 _ADDRESS = "the address of a page"
 _COLUMN = "the name of a column or of a rule"
-_IMPORT = "the module that an import lacks"
 _NUMBER = "the sign of a number"
 _BASELINE = "SCALING.baseline, `torch np=1`"
 _DRAWN = "any text, to draw it"
@@ -35,28 +34,24 @@ _WORDS = "words of a command line"
 _LOG = "lines of logs and timelines of others"
 
 ALLOWED = {
-    "hvdprof/report/chakra/chakra_trace.py": (2, "types of Chakra's schema"),
+    "hvdprof/report/chakra_trace.py": (2, "types of Chakra's schema"),
     "hvdprof/report/chrome/collective_trace.py": (1, _LOG),
-    "hvdprof/report/comparison/comparison_formats.py": (1, _COLUMN),
+    "hvdprof/report/answers/comparison_formats.py": (1, _COLUMN),
     "hvdprof/report/ci_formats.py": (1, _DRAWN),
-    "hvdprof/report/document/html_report.py": (2, _IMPORT),
-    "hvdprof/report/document/markdown_report.py": (1, _IMPORT),
-    "hvdprof/report/document/section_markdown.py": (1, _DRAWN),
+    "hvdprof/report/document/section_markdown.py": (4, _DRAWN),
     "hvdprof/report/document/templated.py": (1, _DRAWN),
-    "hvdprof/report/forecast/forecast_texts.py": (1, _WORDS),
+    "hvdprof/report/sections/forecast_texts.py": (1, _WORDS),
     "hvdprof/report/formats.py": (3, "the name of a file"),
-    "hvdprof/report/images/figure_file.py": (3, _IMPORT),
-    "hvdprof/report/markdown_text.py": (3, _DRAWN),
-    "hvdprof/report/screen/verdict_band.py": (1, _WORDS),
-    "hvdprof/report/screen/open_points.py": (1, _NUMBER),
+    "hvdprof/report/document/figure_file.py": (1, "what a browser prints"),
+    "hvdprof/report/screen/open_points.py": (2, _WORDS + "; " + _NUMBER),
     "hvdprof/report/finding_texts.py": (3, "verdicts on files and notes are running texts"),
-    "hvdprof/report/tables/table_query.py": (5, "a file of the kernel; messages of DuckDB"),
+    "hvdprof/report/table_query.py": (5, "a file of the kernel; messages of DuckDB"),
     "hvdprof/report/terminal/report_page.py": (1, "a time of the manifest"),
     "hvdprof/report/terminal/run_facts.py": (1, "a time of the manifest"),
     "hvdprof/report/terminal/table_section.py": (5, _COLUMN),
-    "hvdprof/figures/network/nccl_graph.py": (1, _LOG),
+    "hvdprof/figures/nccl_graph.py": (1, _LOG),
     "hvdprof/figures/scaling_curve.py": (3, _BASELINE),
-    "hvdprof/figures/style/plain_text.py": (1, _DRAWN),
+    "hvdprof/figures/palette.py": (1, _DRAWN),
     "hvdprof/figures/timeline/event_details.py": (1, _PASS),
     "hvdprof/figures/timeline/timeline_lanes.py": (1, _LOG),
     "hvdprof/figures/timeline/timeline_rows.py": (3, "what a user writes, and " + _LOG),
@@ -80,18 +75,19 @@ ALLOWED = {
     "hvdprof/launch/run/script_command.py": (10, _WORDS),
     "hvdprof/launch/run/script_launcher.py": (2, "names of modules that a script imports"),
     "hvdprof/launch/run/script_run.py": (1, _WORDS),
+    "hvdprof/launch/run/turn_socket.py": (1, "messages of a socket, a line each"),
     "hvdprof/api/measurement.py": (1, _DRAWN),
     "hvdprof/api/prediction.py": (1, "numbers that a user wrote"),
     "hvdprof/api/tuning/settings_by_turns.py": (1, "the name of a file"),
     "hvdprof/api/tuning/candidates.py": (6, _WORDS),
     "dashboards/access.py": (1, "the name of a host"),
     "dashboards/components/diagnosis_cards.py": (1, _DRAWN),
-    "dashboards/components/finding_links.py": (1, _COLUMN),
+    "dashboards/components/finding_cards.py": (1, _COLUMN),
     "dashboards/components/view_control.py": (1, _ADDRESS),
-    "dashboards/components/run_series.py": (1, _ADDRESS),
+    "dashboards/components/run_outcome.py": (1, _ADDRESS),
     "dashboards/components/term_link.py": (2, "terms of the glossary in any text"),
     "dashboards/bounded_server.py": (1, "a header of HTTP"),
-    "dashboards/compared_cells.py": (1, _ADDRESS),
+    "dashboards/run_rows.py": (1, _ADDRESS),
     "dashboards/pages/nccl.py": (1, _COLUMN),
     "dashboards/components/run_folds.py": (1, _WORDS),
     "dashboards/view.py": (6, _ADDRESS),

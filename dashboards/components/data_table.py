@@ -9,8 +9,7 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components.save_buttons import Saves, save_button
-from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.section import Saves, save_button, section
 from hvdprof.dashboards.components.term_link import term_list, terms_in
 from hvdprof.model.schema import Column, Table
 from hvdprof.report.terminal.table_section import (

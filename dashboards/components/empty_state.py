@@ -7,7 +7,7 @@ import dash_mantine_components as dmc
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components.save_buttons import copied_text
+from hvdprof.dashboards.components.section import copied_text
 from hvdprof.dashboards.components.term_link import linked_terms
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError

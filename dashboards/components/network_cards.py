@@ -4,10 +4,10 @@ from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.data_table import filled_card, table_card
 from hvdprof.dashboards.components.empty_state import empty_state
-from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.section import figure_card
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.figures.network.host_links import net_bandwidths
-from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_USE
+from hvdprof.figures.host_links import net_bandwidths
+from hvdprof.model.tables.sample_tables import NET_HOSTS, NET_LINKS, NET_USE
 
 _LINK_COLUMNS = (
     *("method", "from_host", "to_host", "latency_ns", "bandwidth_gb_per_s", "alpha_ns"),

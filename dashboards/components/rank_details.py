@@ -10,9 +10,8 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.data_table import filled_card, table_card
-from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.finding_links import timeline_link
-from hvdprof.dashboards.components.section import steps_source
+from hvdprof.dashboards.components.finding_cards import timeline_link
+from hvdprof.dashboards.components.section import figure_card, steps_source
 from hvdprof.dashboards.components.text_table import TextRows, href_of, text_card
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View

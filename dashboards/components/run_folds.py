@@ -1,4 +1,4 @@
-"""What stands folded below the diagnosis: notes on quality, scaling curve, numbers, facts.
+"""What stands folded below the diagnosis: notes, scaling tables and curve, numbers, facts.
 
 Tested in ``tests/dashboards/test_diagnosis.py``.
 """
@@ -6,30 +6,38 @@ Tested in ``tests/dashboards/test_diagnosis.py``.
 import shlex
 
 import dash_mantine_components as dmc
+import pandas as pd
 from dash import html
 from dash.development.base_component import Component
 
 from hvdprof import units
-from hvdprof.dashboards.components.cell_tables import cell_table
-from hvdprof.dashboards.components.diagnosis_cards import line_card
-from hvdprof.dashboards.components.figure_card import figure_card, low_figure_card
+from hvdprof.dashboards.components.diagnosis_cards import line_card, tile_row
 from hvdprof.dashboards.components.finding_cards import finding_list
-from hvdprof.dashboards.components.first_screen import tile_row
-from hvdprof.dashboards.components.section import fact_table, folded, section
+from hvdprof.dashboards.components.section import (
+    Saves,
+    fact,
+    fact_table,
+    figure_card,
+    folded,
+    low_figure_card,
+    save_button,
+    section,
+)
 from hvdprof.dashboards.components.term_link import with_code
-from hvdprof.dashboards.components.text_table import section_cards
+from hvdprof.dashboards.components.text_table import saveable, section_cards, text_table
 from hvdprof.dashboards.view import View
 from hvdprof.figures.catalogue import FIGURES, figure_kind
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_figure
 from hvdprof.model.arrays import FrameRow
+from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
-from hvdprof.model.tables.session_tables import SESSIONS
-from hvdprof.report.forecast.forecast_texts import verdict_of
+from hvdprof.model.tables.window_tables import SESSIONS
 from hvdprof.report.screen.file_tiles import has_comparison
-from hvdprof.report.screen.tiles import tiles
-from hvdprof.report.terminal.report_page import Page
+from hvdprof.report.screen.tiles import STEP_TIME_FACT, tiles
+from hvdprof.report.sections.forecast_texts import verdict_of
+from hvdprof.report.terminal.report_page import CELL_HEADS, CellRow, ModelTable, Page
 from hvdprof.report.terminal.run_facts import run_facts
 
 _SCALING, _WATERFALL, _EVERY = "scaling", "waterfall", "all"
@@ -43,6 +51,9 @@ OWN_RULES = ("timeline-slows", "timeline-tail-lost", "no-rank-evidence", "clocks
 """Findings on the recording, which are no problems of the job."""
 
 _QUALITY = "Data quality"
+
+_LEFT = 2
+_NARROWEST = 900
 
 
 def folds_of_run(
@@ -175,3 +186,53 @@ def run_facts_card(analysis: RunAnalysis, page: Page, run_id: str | None) -> dmc
 
 def _code(text: str) -> dmc.Code:
     return dmc.Code(text, block=True, className="keep-lines")
+
+
+def cell_table(table: ModelTable, scaling: pd.DataFrame, main: FrameRow | None) -> dmc.Stack:
+    """One model's cells; on a narrow screen the table scrolls sideways, never the page.
+
+    Args:
+        table: The cells as texts.
+        scaling: SCALING, whose rows of that model are saved.
+        main: The row of SCALING whose numbers other pages show, too.
+    """
+    key = () if main is None else tuple(str(main[name]) for name in CELL_KEY)
+    name = f"scaling-{table.model}"
+    caption = [dmc.Text(table.model, span=True, fw=700), f"  {table.caption}"]
+    cells = text_table(
+        CELL_HEADS,
+        [_cells(row, STEP_TIME_FACT if row.key == key else "") for row in table.rows],
+        left=_LEFT,
+        narrowest=_NARROWEST,
+        row_classes=["oversubscribed" if row.oversubscribed else "" for row in table.rows],
+    )
+    return dmc.Stack(
+        [
+            dmc.Group(
+                [
+                    # A basis of 0 keeps the width of the button where the caption wraps.
+                    dmc.Text(caption, size="sm", className="grow", style={"flexBasis": 0}),
+                    save_button(Saves.CSV, name, f"the numbers of {table.model}"),
+                ],
+                gap="xs",
+                wrap="nowrap",
+            ),
+            saveable(name, cells, scaling[(scaling["model"] == table.model).to_numpy(dtype=bool)]),
+        ],
+        gap=4,
+    )
+
+
+def _cells(row: CellRow, step_fact: str) -> tuple[Component | str, ...]:
+    return (
+        row.np,
+        row.setting,
+        row.samples_per_s,
+        html.Span(row.step_median, **fact(step_fact)),
+        row.step_p95,
+        row.efficiency,
+        row.blocked,
+        row.blocked_share,
+        row.trace_overhead,
+        row.final_loss,
+    )

@@ -7,7 +7,7 @@ import dash_mantine_components as dmc
 from dash.development.base_component import Component
 
 from hvdprof.model.glossary import GLOSSARY, Term
-from hvdprof.report.markdown_text import code_pieces
+from hvdprof.report.document.section_markdown import code_pieces
 
 GLOSSARY_PATH = "/glossary"
 

@@ -8,8 +8,7 @@ import pandas as pd
 from dash import html
 from dash.development.base_component import Component
 
-from hvdprof.dashboards.components.save_buttons import Saves, save_button
-from hvdprof.dashboards.components.section import attributes, section
+from hvdprof.dashboards.components.section import Saves, attributes, save_button, section
 from hvdprof.dashboards.components.term_link import linked_terms, titled, with_code
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table

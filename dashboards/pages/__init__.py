@@ -39,7 +39,7 @@ and the command that makes them; ``lack_card`` shows a ``lack``. Terms of the gl
 ``about`` text become links with their definition.
 
 Names of tensors, hosts and files come from outside: components show them as text; in texts of
-plotly, which renders some HTML, pass them through ``hvdprof.figures.style.plain_text.plain``.
+plotly, which renders some HTML, pass them through ``hvdprof.figures.palette.plain``.
 """
 
 from dataclasses import dataclass

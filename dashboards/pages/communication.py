@@ -8,10 +8,10 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.data_table import filled_card, table_card
+from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
-from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.network_cards import network_cards
+from hvdprof.dashboards.components.section import figure_card
 from hvdprof.dashboards.components.text_table import section_cards
 from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select
 from hvdprof.dashboards.run_store import RunStore
@@ -29,8 +29,8 @@ from hvdprof.model.arrays import FrameRow
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP
-from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
+from hvdprof.model.tables.sample_tables import NET_LINKS
 
 PATH = "/communication"
 TITLE = "Communication"

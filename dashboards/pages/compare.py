@@ -10,7 +10,18 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.api import waterfall_diff
-from hvdprof.dashboards.compared_cells import (
+from hvdprof.dashboards.components.diagnosis_cards import headline_bar
+from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
+from hvdprof.dashboards.components.run_outcome import (
+    loss_cards,
+    outcome_of,
+    second_run_card,
+    toggle_cards,
+)
+from hvdprof.dashboards.components.section import figure_card, section
+from hvdprof.dashboards.components.text_table import TextRows, section_cards, text_card
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.run_rows import (
     HEADS,
     Side,
     cell_text,
@@ -22,18 +33,6 @@ from hvdprof.dashboards.compared_cells import (
     saved_sides,
     side_of,
 )
-from hvdprof.dashboards.components.empty_state import Lack, empty_state, lack_card
-from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.first_screen import headline_bar
-from hvdprof.dashboards.components.run_outcome import (
-    loss_cards,
-    outcome_of,
-    second_run_card,
-    toggle_cards,
-)
-from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.components.text_table import TextRows, section_cards, text_card
-from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.errors import HvdprofError
@@ -43,7 +42,7 @@ from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import has_no_toggles, setting_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
-from hvdprof.report.comparison.comparison_page import no_cause_text
+from hvdprof.report.answers.comparison_page import no_cause_text
 
 PATH = "/compare"
 TITLE = "Compare"

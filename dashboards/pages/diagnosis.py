@@ -9,21 +9,22 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.diagnosis_cards import (
+    headline_bar,
+    open_points_card,
+    progress_card,
     rank_bars_card,
     strip_card,
+    tile_row,
 )
 from hvdprof.dashboards.components.diagnosis_cards import (
     verdict_band as band_card,
 )
 from hvdprof.dashboards.components.empty_state import empty_state, unread_files
-from hvdprof.dashboards.components.figure_card import low_figure_card
-from hvdprof.dashboards.components.finding_cards import finding_list, folded_findings, is_of_cell
-from hvdprof.dashboards.components.finding_links import finding_links
-from hvdprof.dashboards.components.first_screen import (
-    headline_bar,
-    open_points_card,
-    progress_card,
-    tile_row,
+from hvdprof.dashboards.components.finding_cards import (
+    finding_links,
+    finding_list,
+    folded_findings,
+    is_of_cell,
 )
 from hvdprof.dashboards.components.run_folds import (
     OWN_RULES,
@@ -32,13 +33,13 @@ from hvdprof.dashboards.components.run_folds import (
     folds_of_run,
     run_facts_card,
 )
-from hvdprof.dashboards.components.section import fact, fact_table, folded, section
+from hvdprof.dashboards.components.section import fact, fact_table, folded, low_figure_card, section
 from hvdprof.dashboards.components.view_control import cell_selects, chosen_cell
 from hvdprof.dashboards.pages import never_empty
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, View
 from hvdprof.figures.catalogue import figure_kind
-from hvdprof.figures.run_strip import run_strip
+from hvdprof.figures.typical_step import run_strip
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY, place_name
@@ -52,12 +53,10 @@ from hvdprof.report.screen.file_tiles import (
     has_comparison,
     is_of_files_alone,
 )
-from hvdprof.report.screen.open_points import open_points
-from hvdprof.report.screen.progress import progress_of
+from hvdprof.report.screen.open_points import main_finding, open_points, verdict_band
 from hvdprof.report.screen.rank_bars import rank_bars
 from hvdprof.report.screen.rank_phases import rank_phases
-from hvdprof.report.screen.tiles import STEPS_FACT, verdict_cell
-from hvdprof.report.screen.verdict_band import main_finding, verdict_band
+from hvdprof.report.screen.tiles import STEPS_FACT, progress_of, verdict_cell
 from hvdprof.report.terminal.report_page import shape_page
 
 PATH = "/"

@@ -8,8 +8,7 @@ from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
-from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.section import figure_card, section
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import Finished, RunStore
@@ -18,8 +17,8 @@ from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
 from hvdprof.model.results.forecast import Forecast, StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import FORECAST, FORECAST_MEASURE
-from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, forecast_rows
-from hvdprof.report.forecast.forecast_texts import (
+from hvdprof.report.sections.forecast_section import FORECAST_HEADS, forecast_rows
+from hvdprof.report.sections.forecast_texts import (
     caveat_of,
     knee_sentences,
     missing_sentences,

@@ -8,15 +8,15 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.api import History
+from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import empty_state
-from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.first_screen import headline_bar
-from hvdprof.dashboards.components.run_series import (
+from hvdprof.dashboards.components.run_outcome import (
     LATEST_RUNS,
     latest_of_model,
     runs_in,
     series_of_runs,
 )
+from hvdprof.dashboards.components.section import figure_card
 from hvdprof.dashboards.components.text_table import TextRows, text_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.pages import never_empty

@@ -11,16 +11,16 @@ from dash.exceptions import PreventUpdate
 from hvdprof import units
 from hvdprof.api.live import CAUSE_TEXTS, Event, Snapshot
 from hvdprof.dashboards import ids
+from hvdprof.dashboards.access import text_or_none
 from hvdprof.dashboards.components.empty_state import Lack, lack_card, problem_alert
 from hvdprof.dashboards.components.section import section
 from hvdprof.dashboards.components.text_table import section_cards, text_table
-from hvdprof.dashboards.guard import text_or_none
 from hvdprof.dashboards.live_watches import LiveRun, LiveWatches
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.live_tables import LIVE_EVENTS
+from hvdprof.model.tables.finding_tables import LIVE_EVENTS
 
 PATH = "/live"
 TITLE = "Live"

@@ -9,14 +9,14 @@ from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.data_table import filled_card, table_card
+from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
-from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.first_screen import headline_bar
+from hvdprof.dashboards.components.section import figure_card
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
-from hvdprof.figures.network.host_links import transport_matrix
-from hvdprof.figures.network.nccl_graph import ring_graph, tree_graph
+from hvdprof.figures.host_links import transport_matrix
+from hvdprof.figures.nccl_graph import ring_graph, tree_graph
 from hvdprof.figures.transfer_sizes import bus_bandwidth
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.tables.finding_tables import FINDINGS

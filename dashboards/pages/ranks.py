@@ -14,9 +14,8 @@ from dash.development.base_component import Component
 from hvdprof import units
 from hvdprof.api.tables import costs_by_steps
 from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.diagnosis_cards import headline_bar
 from hvdprof.dashboards.components.empty_state import Lack, lack_card
-from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.first_screen import headline_bar
 from hvdprof.dashboards.components.rank_details import (
     cost_card,
     negotiations,
@@ -25,7 +24,7 @@ from hvdprof.dashboards.components.rank_details import (
     tensor_waits,
     waits_of_launch,
 )
-from hvdprof.dashboards.components.section import fact, folded, steps_source
+from hvdprof.dashboards.components.section import fact, figure_card, folded, steps_source
 from hvdprof.dashboards.components.view_control import LAUNCH_KEYS, chosen_launch, launch_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -37,13 +36,13 @@ from hvdprof.figures.launch import (
     rows_of_cell,
     rows_of_launch,
 )
-from hvdprof.figures.run_strip import run_strip
 from hvdprof.figures.step_times import (
     parts_over_steps,
     step_time_course,
     step_time_distribution,
     steps_of_ranks,
 )
+from hvdprof.figures.typical_step import run_strip
 from hvdprof.figures.waits import frame, lateness_map, steady_arrivals
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import BREAKDOWN

@@ -11,9 +11,9 @@ from dash.exceptions import PreventUpdate
 
 from hvdprof import units
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components.run_series import text_of_runs
+from hvdprof.dashboards.access import row_names
+from hvdprof.dashboards.components.run_outcome import text_of_runs
 from hvdprof.dashboards.components.section import section
-from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.dashboards.pages import never_empty
 from hvdprof.dashboards.run_rows import is_small, rows_of

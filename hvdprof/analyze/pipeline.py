@@ -6,6 +6,7 @@ from functools import partial
 import pandas as pd
 
 from hvdprof.analyze.causes.ceilings import ceilings, pop
+from hvdprof.analyze.causes.line_causes import line_tables
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.matched_collectives import (
@@ -29,7 +30,7 @@ from hvdprof.analyze.findings.run_rules import (
     stall_rules,
     watchdog_rules,
 )
-from hvdprof.analyze.lines.line_causes import line_tables
+from hvdprof.analyze.ranks.stragglers import live_events
 from hvdprof.analyze.run_basis import (
     Basis,
     Step,
@@ -41,7 +42,6 @@ from hvdprof.analyze.run_basis import (
 )
 from hvdprof.analyze.scaling.toggles import toggles
 from hvdprof.analyze.steps.elastic_sessions import session_tables
-from hvdprof.analyze.stragglers.live_events import live_events
 from hvdprof.analyze.verdict.answer import answer
 from hvdprof.analyze.verdict.busy_machine import without_fixes
 from hvdprof.analyze.verdict.caveats import with_caveats
@@ -53,11 +53,9 @@ from hvdprof.model.file_page import FilePage
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES, COLLECTIVES
-from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.finding_tables import FINDINGS, LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.line_tables import LINE_CAUSES, LINE_TABLES, LINES
-from hvdprof.model.tables.live_tables import LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.log_tables import FILES
-from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 from hvdprof.model.tables.rank_collective_tables import (
     COLLECTIVE_BANDWIDTHS,
     MATCHED_COLLECTIVES,
@@ -67,11 +65,14 @@ from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, T
 from hvdprof.model.tables.run_tables import STEPS as RANK_STEPS
 from hvdprof.model.tables.sample_tables import (
     DEVICE_SAMPLES,
+    NET_HOSTS,
+    NET_LINKS,
+    NET_TRANSFERS,
+    NET_USE,
     RANK_MACHINE,
     RANK_SAMPLES,
 )
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
-from hvdprof.model.tables.session_tables import RESETS, SESSION_RANKS, SESSIONS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES, TIMELINES
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,
@@ -89,6 +90,7 @@ from hvdprof.model.tables.waterfall_tables import (
     TOGGLES,
     WATERFALL,
 )
+from hvdprof.model.tables.window_tables import RESETS, SESSION_RANKS, SESSIONS
 
 _MEASURED = (SEGMENTS, RANK_STEPS, TURNS)
 _WAITED = (*_MEASURED, EVENTS, WAITS, ARRIVALS)

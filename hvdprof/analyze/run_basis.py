@@ -7,20 +7,19 @@ from functools import cached_property
 import pandas as pd
 
 from hvdprof.analyze.causes.bucket_replay import bucket_replays
-from hvdprof.analyze.causes.transfer_split import transfer_splits
+from hvdprof.analyze.causes.cell_split import transfer_splits
 from hvdprof.analyze.causes.waterfall import waterfall
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import Rule
-from hvdprof.analyze.ranks.flop_rates import whole_windows, with_flop_rates
-from hvdprof.analyze.ranks.rank_machine import rank_machine
+from hvdprof.analyze.ranks.rank_machine import rank_machine, whole_windows, with_flop_rates
 from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.ranks.stragglers import lateness_table, without_timeline_writer
+from hvdprof.analyze.ranks.waiting import WaitingTables, waiting_tables
 from hvdprof.analyze.scaling.efficiency import losses, scaling
 from hvdprof.analyze.scaling.toggles import Curves, final_losses, loss_curves
 from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.measured_launches import MeasuredLaunches, measured_launches
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
-from hvdprof.analyze.stragglers.stragglers import lateness_table, without_timeline_writer
-from hvdprof.analyze.stragglers.waiting import WaitingTables, waiting_tables
 from hvdprof.analyze.verdict.traced_verdict import without_rates
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.schema import Table

@@ -62,7 +62,7 @@ class Analysis(RunAnalysis):
 
     def _repr_html_(self) -> str:
         """The first screen for a notebook: verdict, the five numbers, and the waterfall."""
-        from hvdprof.report.document.inline_html import analysis_html
+        from hvdprof.report.document.html_report import analysis_html
 
         return analysis_html(self)
 

@@ -29,8 +29,8 @@ from hvdprof.ingest import load
 from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.run import Run, RunAnalysis
+from hvdprof.rundir.gpu_crowd import PRICE
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest
-from hvdprof.rundir.price import PRICE
 from hvdprof.rundir.trusted_file import is_sealed, open_trusted, seal, trusted_folder
 from hvdprof.rundir.written_file import open_whole
 

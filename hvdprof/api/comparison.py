@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hvdprof.analyze.causes.waterfall_diff import waterfall_diff
+from hvdprof.analyze.compare.cell_changes import margins_of, parse_condition
 from hvdprof.analyze.compare.comparison import (
     ComparedSide,
     compare_sides,
     side_of_run,
     side_of_throughput,
 )
-from hvdprof.analyze.compare.gate import margins_of, parse_condition
 from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.api.run_entries import list_runs

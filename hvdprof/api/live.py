@@ -12,7 +12,7 @@ from hvdprof.live.sinks.choose import SinkOptions as SinkOptions
 from hvdprof.live.sinks.choose import check_publish as check_publish
 from hvdprof.live.sinks.choose import guarded, sinks_of
 from hvdprof.live.sinks.choose import publish as publish
-from hvdprof.live.sinks.sink import Summary as Summary
+from hvdprof.live.sinks.fail_open import Summary as Summary
 from hvdprof.live.snapshot import CAUSE_TEXTS as CAUSE_TEXTS
 from hvdprof.live.snapshot import Event as Event
 from hvdprof.live.snapshot import Snapshot as Snapshot

@@ -20,7 +20,7 @@ from hvdprof.launch.run.bench_run import Tools, launcher_of, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder, new_run_folder, runs_folder
 from hvdprof.launch.run.script_launcher import is_launcher_by_imports
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
+from hvdprof.launch.run.sweep_state import SilentProgress, SweepProgress
 from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.machine.idle import wait_for_idle
 from hvdprof.model.cell_key import ranks_beside, setting_name

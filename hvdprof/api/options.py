@@ -8,7 +8,6 @@ from hvdprof.bench_models.registry import MODELS
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel
 from hvdprof.launch.plan.compare_options import CompareOptions
-from hvdprof.launch.plan.kubernetes_options import KubernetesOptions
 from hvdprof.launch.plan.options import (
     OUTPUT,
     WATCH,
@@ -20,7 +19,7 @@ from hvdprof.launch.plan.options import (
     option,
 )
 from hvdprof.launch.plan.predict_options import PredictOptions
-from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
+from hvdprof.launch.plan.run_options import FunctionOptions, KubernetesOptions, RunOptions
 from hvdprof.launch.plan.trial_options import NetOptions, SelftestOptions
 from hvdprof.launch.plan.tune_options import TuneOptions
 from hvdprof.model.results.selftest import ClockCheck, SelftestCase

@@ -27,7 +27,7 @@ from hvdprof.launch.plan.compare_options import variants_of
 from hvdprof.launch.plan.preflight import parse_duration
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved
 from hvdprof.launch.run.run_folder import new_run_folder
-from hvdprof.launch.run.sweep_progress import JoinedProgress, SilentProgress, SweepProgress
+from hvdprof.launch.run.sweep_state import JoinedProgress, SilentProgress, SweepProgress
 from hvdprof.rundir.stopping import comparison_looks, look_level
 
 FIRST, SECOND = "a", "b"

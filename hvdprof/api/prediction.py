@@ -26,7 +26,7 @@ from hvdprof.model.results.forecast import DEFAULT_TARGET, Question
 from hvdprof.model.results.forecast import Forecast as Forecast
 from hvdprof.model.results.forecast import ThroughputForecast as ThroughputForecast
 from hvdprof.model.run import RunAnalysis, standing
-from hvdprof.report.forecast.forecast_page import write_forecast
+from hvdprof.report.sections.forecast_page import write_forecast
 from hvdprof.report.shown_result import shown
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status

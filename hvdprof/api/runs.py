@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from hvdprof.api.analysis import Analysis
     from hvdprof.launch.plan.preflight import Sizes
-    from hvdprof.model.nsys_events import NsysEvents
     from hvdprof.model.run import Run as Run
     from hvdprof.model.standalone_files import FilesAnalysis as FilesAnalysis
     from hvdprof.model.standalone_files import ScalingOfText
+    from hvdprof.model.tables.nsys_tables import NsysEvents
 
 Paths = str | Path | Sequence[str | Path]
 

@@ -31,9 +31,8 @@ from hvdprof.errors import (
 from hvdprof.launch.plan.hosts import parse_hosts
 from hvdprof.launch.plan.options import TORCHRUN, check_options
 from hvdprof.launch.plan.preflight import AUTO, parse_duration
-from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.time_budget import TimeBudget
-from hvdprof.launch.plan.workload import INSTALLED_ALONE
+from hvdprof.launch.plan.workload import INSTALLED_ALONE, python_program
 from hvdprof.launch.run.bench_run import Tools, find_tools
 from hvdprof.model.results.selftest import (
     RIGHT,

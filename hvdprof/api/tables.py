@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.analyze.communication.collectives import bus_bandwidths, collectives
 from hvdprof.analyze.communication.communication_tables import communication_tables
+from hvdprof.analyze.communication.matched_collectives import bus_bandwidths, collectives
 from hvdprof.analyze.communication.network import link_fit
 from hvdprof.analyze.communication.tensor_sums import TensorSums
-from hvdprof.analyze.stragglers.waiting import costs_by_steps as costs_by_steps
+from hvdprof.analyze.ranks.waiting import costs_by_steps as costs_by_steps
 from hvdprof.api.runs import Paths, ProgressCallback, analyze_files, analyze_run, load_run
 from hvdprof.ingest.load import cached_pieces, release_pages
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
@@ -34,7 +34,7 @@ from hvdprof.model.tables.collective_tables import (
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
-from hvdprof.report.tables.table_files import TableRows
+from hvdprof.report.table_files import TableRows
 
 _EXECUTIONS_AT_ONCE = 4096
 """Bounds memory: an execution has many uses, whose names are text while they are joined to it."""

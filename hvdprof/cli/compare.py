@@ -86,7 +86,7 @@ def compare(
     A change counts beyond the margin with 95 % confidence, by launch, corrected for the number of
     cells. Exit codes: 0; 20 if a condition of --fail-on failed, 21 undecided, 22 not comparable.
     """
-    from hvdprof.report.comparison.comparison_formats import SUFFIXES, comparison_answer
+    from hvdprof.report.answers.comparison_formats import SUFFIXES, comparison_answer
     from hvdprof.report.formats import check_output, format_of_file
 
     if options.run:

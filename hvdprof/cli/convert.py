@@ -52,7 +52,7 @@ def convert(
     A folder gets one file per table; a .json file holds all tables in one object; a .parquet or
     .csv file holds the table that --table names.
     """
-    from hvdprof.report.tables.table_files import pick, write_all, write_object, write_table
+    from hvdprof.report.table_files import pick, write_all, write_object, write_table
 
     by_ending = {f".{suffix}": suffix for suffix in TableFormat}
     chosen = format_ or by_ending.get(output.suffix)

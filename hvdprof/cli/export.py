@@ -94,7 +94,7 @@ def export(
     with load_progress(paths) as progress:
         loaded = api.load_run(paths[0], progress=progress)
     if format_ is TraceFormat.CHAKRA:
-        from hvdprof.report.chakra.chakra_trace import write_chakra
+        from hvdprof.report.chakra_trace import write_chakra
 
         paths = write_chakra(loaded, output, pass_id, model, overwrite=force)
         many = f" to {paths[-1].name}" if len(paths) > 1 else ""

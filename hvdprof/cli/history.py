@@ -43,8 +43,8 @@ def history(
 
     Change points need eight runs or more. Without --figure nothing is drawn.
     """
-    from hvdprof.report.comparison.comparison_formats import history_answer
-    from hvdprof.report.images.figure_file import write_history
+    from hvdprof.report.answers.comparison_formats import history_answer
+    from hvdprof.report.document.figure_file import write_history
 
     found = api.history(runs, metric=metric, margin=margin_of(margin))
     history_answer(found).write(format_, sys.stdout)

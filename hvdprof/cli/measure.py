@@ -60,7 +60,7 @@ def _announce(hosts: list[str], folder: Path) -> None:
 
 
 def _show(folder: Path, format_: Format) -> None:
-    from hvdprof.report.answers.net import net_answer
+    from hvdprof.report.answers.selftest import net_answer
 
     net_answer(api.analyze_run(folder)).write(format_, sys.stdout)
 

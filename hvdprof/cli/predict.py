@@ -88,7 +88,7 @@ def predict(
     _check(options, context, runs or [], table, score=score, price=price)
     if unit is not None and table is None:
         raise UsageError("--unit is for --table.", hint="hvdprof predict --table FILE --np 64")
-    from hvdprof.report.answers.scaling import throughput_forecast_answer
+    from hvdprof.report.answers.files import throughput_forecast_answer
     from hvdprof.report.answers.scores import forecast_answer, score_answer
 
     if score:

@@ -99,7 +99,7 @@ def report(
             return
         render = _rendered(given, finish, chosen or Format.MARKDOWN)
     if is_pdf and output is not None:
-        from hvdprof.report.images.printed_page import write_pdf
+        from hvdprof.report.document.figure_file import write_pdf
 
         write_pdf(render, output, overwrite=force)
         sys.stderr.write(f"Wrote {output}\n")
@@ -108,7 +108,7 @@ def report(
 
 
 def _send(path: Path | None, to: list[str], price: float | None, *, overwrite: bool) -> None:
-    from hvdprof.report.flat_summary import PREFIX, differing_ranks, flat_summary
+    from hvdprof.report.document.json_report import PREFIX, differing_ranks, flat_summary
     from hvdprof.report.formats import reporter_for, write_with
 
     (folder,) = chosen_paths([path] if path else None, f"hvdprof report RUN --to {to[0]}")
@@ -132,7 +132,7 @@ def _send(path: Path | None, to: list[str], price: float | None, *, overwrite: b
 def _write_figure(
     run: "Run | Path", finish: "Finish", figure: str, output: Path, *, overwrite: bool
 ) -> None:
-    from hvdprof.report.images.figure_file import write_figure
+    from hvdprof.report.document.figure_file import write_figure
 
     if not isinstance(run, Path) and not run.recorded:
         raise UsageError(
@@ -159,7 +159,7 @@ def _rendered_files(run: "Run", chosen: Format) -> Render:
 
 
 def _format_of(output: Path, figure: str | None) -> Format | None:
-    from hvdprof.report.images.figure_file import IMAGE_SUFFIXES
+    from hvdprof.report.document.figure_file import IMAGE_SUFFIXES
 
     if figure is not None:
         if output.suffix in IMAGE_SUFFIXES:

@@ -64,7 +64,7 @@ def scaling(
     Rows of one size are repeats; they give the efficiency its 95 % CI. The iteration lines of
     training logs give one, too: several logs of different rank counts are one curve.
     """
-    from hvdprof.report.answers.scaling import scaling_answer, throughput_forecast_answer
+    from hvdprof.report.answers.files import scaling_answer, throughput_forecast_answer
 
     are_pairs = all(_PAIR.fullmatch(word) for word in files)
     if not are_pairs and (len(files) > 1 or Path(files[0]).is_dir()):

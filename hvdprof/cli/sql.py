@@ -72,8 +72,8 @@ def sql(
     The statement can read these tables and nothing else: no files, no network, no changes.
     """
     from hvdprof.report.formats import write_text
-    from hvdprof.report.tables.query_result import render_catalogue
-    from hvdprof.report.tables.table_query import QueryLimits, query
+    from hvdprof.report.table_files import render_catalogue
+    from hvdprof.report.table_query import QueryLimits, query
 
     if path and _STATEMENT.match(path):
         path, statement = statement, path
@@ -115,7 +115,7 @@ def _format_of(output: Path | None) -> ResultFormat:
 
 
 def _writer(format_: ResultFormat, *, vertical: bool) -> "Callable[[pa.Table, IO[str]], None]":
-    from hvdprof.report.tables.query_result import render_result, write_csv, write_json
+    from hvdprof.report.table_files import render_result, write_csv, write_json
 
     if format_ is ResultFormat.TABLE:
         return functools.partial(render_result, vertical=vertical)

@@ -7,7 +7,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from hvdprof.rundir.recording.host_format import Gpu, HostFacts, NetworkInterface
+from hvdprof.rundir.recording.sample_format import Gpu, HostFacts, NetworkInterface
 
 # What the launcher gave this process; a script may pin itself afterwards.
 _GIVEN_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()

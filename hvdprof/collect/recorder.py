@@ -23,7 +23,7 @@ from hvdprof.collect.recorder_parts import (
     RecordedSteps,
     RecordedWaits,
 )
-from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT, SegmentRecording
+from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT, SegmentRecording, TimelineSwitch
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.standing import Moment, Standing
 from hvdprof.collect.step_recording import StepCounter, StepRecording
@@ -31,7 +31,6 @@ from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_marks import StepMarks
 from hvdprof.collect.steps.step_profile import StepProfile
 from hvdprof.collect.steps.time_source import HostClock, TimeSource
-from hvdprof.collect.timeline_switch import TimelineSwitch
 from hvdprof.rundir.recording.line_format import BLOCKED_PHASE
 from hvdprof.rundir.recording.recorder_format import ClockLine, StepLine
 

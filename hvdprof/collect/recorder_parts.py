@@ -10,7 +10,7 @@ from typing import Any
 from hvdprof.collect.engines.ddp_reduction import CommHook, recorded_hook
 from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.guarded_context import Guarded, GuardedContext, guarded
-from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT, SegmentRecording
+from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT, SegmentRecording, TimelineSwitch
 from hvdprof.collect.session import GradientCalls, LineCalls, Piece, StepCalls, WaitCalls
 from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.steps.header import LineWriter
@@ -23,7 +23,6 @@ from hvdprof.collect.steps.step_marks import (
     WaitMarks,
 )
 from hvdprof.collect.steps.time_source import Mark, TimeSource
-from hvdprof.collect.timeline_switch import TimelineSwitch
 from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, USER, RecorderLine
 
 GiveUp = Callable[[Exception], None]

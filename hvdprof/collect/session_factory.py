@@ -33,8 +33,8 @@ from hvdprof.rundir.recording.fault_plan import (
     parse_faults,
     to_text,
 )
+from hvdprof.rundir.recording.line_format import LIGHT
 from hvdprof.rundir.recording.recorder_format import INJECTED
-from hvdprof.rundir.recording.window_line import LIGHT
 
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
 CLOCK_EXCHANGE = "HVDPROF_CLOCK_EXCHANGE"

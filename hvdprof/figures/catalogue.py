@@ -9,11 +9,11 @@ import plotly.graph_objects as go
 from hvdprof.errors import UsageError
 from hvdprof.figures.communication_figures import overlap_per_step
 from hvdprof.figures.forecast_figure import forecast_curve
+from hvdprof.figures.host_links import net_bandwidths
 from hvdprof.figures.launch import opening_launch, rows_of_cell, rows_of_launch
-from hvdprof.figures.network.host_links import net_bandwidths
+from hvdprof.figures.palette import empty_figure, say
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.step_times import parts_by_rank, step_time_distribution
-from hvdprof.figures.style.palette import empty_figure, say
 from hvdprof.figures.time_differences import losses_figure
 from hvdprof.figures.toggle_effects import toggle_speedups
 from hvdprof.figures.transfer_sizes import transfer_by_size
@@ -23,7 +23,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
 from hvdprof.model.tables.nccl_call_tables import NCCL_CHOICES
-from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.sample_tables import NET_LINKS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, LATENESS
 from hvdprof.model.tables.waterfall_tables import TOGGLES

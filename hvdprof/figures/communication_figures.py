@@ -5,8 +5,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.fewer_rows import bin_means, bin_starts, largest_of_each
-from hvdprof.figures.style.palette import (
+from hvdprof.figures.launch import bin_means, bin_starts, largest_of_each
+from hvdprof.figures.palette import (
     COVER_COLOURS,
     LINE_COLOURS,
     NEUTRAL_COLOUR,
@@ -14,10 +14,10 @@ from hvdprof.figures.style.palette import (
     log_axis,
     log_edges,
     outline,
+    plain,
     say,
     translucent,
 )
-from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.launch_key import LAUNCH
 
 

@@ -7,17 +7,18 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.palette import (
+from hvdprof.figures.palette import (
     CAUSE_COLOURS,
     LINE_COLOURS,
     LINE_DASHES,
     NEUTRAL_COLOUR,
     band,
+    efficiency_bars,
     empty_figure,
+    plain,
     say,
     translucent,
 )
-from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.causes import FORECAST_TERMS, part_of_cause
 from hvdprof.model.cell_key import of_base_cell
@@ -151,15 +152,7 @@ def _points(measured: pd.DataFrame) -> go.Scatter:
     return go.Scatter(
         x=measured["np"],
         y=measured["efficiency"],
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": (measured["efficiency_high"] - measured["efficiency"]).fillna(0),
-            "arrayminus": (measured["efficiency"] - measured["efficiency_low"]).fillna(0),
-            "color": _MEASURED_COLOUR,
-            "thickness": 1.5,
-            "width": 5,
-        },
+        error_y=efficiency_bars(measured, _MEASURED_COLOUR),
         mode="markers",
         name="measured",
         marker={"size": 9, "symbol": "diamond", "color": _MEASURED_COLOUR},

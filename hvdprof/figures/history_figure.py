@@ -2,8 +2,7 @@
 
 import plotly.graph_objects as go
 
-from hvdprof.figures.style.palette import LINE_COLOURS, empty_figure, say
-from hvdprof.figures.style.plain_text import plain
+from hvdprof.figures.palette import LINE_COLOURS, empty_figure, plain, say
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import cell_label
 from hvdprof.model.results.comparison import History, Metric, size_text

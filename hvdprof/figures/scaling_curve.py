@@ -11,16 +11,17 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.figures.style.palette import (
+from hvdprof.figures.palette import (
     LINE_COLOURS,
     LINE_SYMBOLS,
     NEUTRAL_COLOUR,
     band,
+    efficiency_bars,
     empty_figure,
+    plain,
     say,
     translucent,
 )
-from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.cell_key import (
     ENGINE_TITLES,
     HOROVOD_ENGINE,
@@ -208,7 +209,7 @@ def _line(rows: pd.DataFrame, label: str, colour: str, symbol: str) -> go.Scatte
     return go.Scatter(
         x=rows["np"],
         y=rows["efficiency"],
-        error_y=_bars(rows, colour),
+        error_y=efficiency_bars(rows, colour),
         mode="lines+markers",
         name=label,
         legendgroup=label,
@@ -227,7 +228,7 @@ def _hollow(rows: pd.DataFrame, label: str, colour: str, symbol: str) -> go.Scat
     return go.Scatter(
         x=rows["np"],
         y=rows["efficiency"],
-        error_y=_bars(rows, translucent(colour, 0.5)),
+        error_y=efficiency_bars(rows, translucent(colour, 0.5)),
         mode="markers",
         name=label,
         legendgroup=label,
@@ -267,18 +268,6 @@ def _legend(name: str, marker: dict[str, object]) -> go.Scatter:
         name=name,
         marker={"color": NEUTRAL_COLOUR, **marker},
     )
-
-
-def _bars(rows: pd.DataFrame, colour: str) -> dict[str, object]:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": (rows["efficiency_high"] - rows["efficiency"]).fillna(0),
-        "arrayminus": (rows["efficiency"] - rows["efficiency_low"]).fillna(0),
-        "color": colour,
-        "thickness": 1.5,
-        "width": 5,
-    }
 
 
 def _hover_texts(rows: pd.DataFrame) -> list[str]:

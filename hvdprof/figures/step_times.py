@@ -6,20 +6,26 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.figures.launch import launches_in, rows_of_launch, step_names
-from hvdprof.figures.style.fewer_rows import bin_largest, bin_means, bin_starts
-from hvdprof.figures.style.palette import (
+from hvdprof.figures.launch import (
+    bin_largest,
+    bin_means,
+    bin_starts,
+    launches_in,
+    rows_of_launch,
+    step_names,
+)
+from hvdprof.figures.palette import (
     LINE_COLOURS,
     NEUTRAL_COLOUR,
     PART_COLOURS,
     empty_figure,
     linear_edges,
     outline,
+    plain,
     say,
 )
-from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.arrays import Int64s
-from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
+from hvdprof.model.causes import PART_NAMES, RECORDED_PARTS
 
 _MOST_STEPS = 500
 _MOST_TICKS = 16

@@ -6,12 +6,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.palette import CAUSE_COLOURS, PART_COLOURS, empty_figure, say
-from hvdprof.figures.style.plain_text import plain
+from hvdprof.figures.palette import CAUSE_COLOURS, PART_COLOURS, empty_figure, plain, say
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name
+from hvdprof.model.causes import PART_NAMES
 from hvdprof.model.cell_key import CELL_KEY, setting_of_row
-from hvdprof.model.step_parts import PART_NAMES
 
 _ROW_HEIGHT = 46
 _ROOM_FOR_AXIS_AND_LEGEND = 200

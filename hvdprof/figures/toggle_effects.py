@@ -8,15 +8,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.fewer_rows import bin_means, bin_starts
-from hvdprof.figures.style.palette import (
+from hvdprof.figures.launch import bin_means, bin_starts
+from hvdprof.figures.palette import (
     LINE_COLOURS,
     LINE_DASHES,
     NEUTRAL_COLOUR,
     empty_figure,
+    plain,
     say,
 )
-from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import DDP_ENGINE, ENGINE_TITLES, setting_name, with_engine
 from hvdprof.model.launch_key import LAUNCH

@@ -7,8 +7,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, log_axis, say
-from hvdprof.figures.style.plain_text import plain
+from hvdprof.figures.palette import (
+    LINE_COLOURS,
+    NEUTRAL_COLOUR,
+    empty_figure,
+    log_axis,
+    plain,
+    say,
+)
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 

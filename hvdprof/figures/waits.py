@@ -8,16 +8,16 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.fewer_rows import bin_largest, bin_starts, largest_of_each
-from hvdprof.figures.style.palette import (
+from hvdprof.figures.launch import bin_largest, bin_starts, largest_of_each
+from hvdprof.figures.palette import (
     LATE_SCALE,
     LINE_COLOURS,
     NEUTRAL_COLOUR,
     WAIT_COLOURS,
     empty_figure,
+    plain,
     say,
 )
-from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.arrays import Int64s
 
 _MOST_STEPS = 2000

@@ -9,8 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.style.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
-from hvdprof.figures.style.plain_text import plain
+from hvdprof.figures.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, plain, say
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name, short_cause_name
 from hvdprof.model.causes import BASELINE_CREDIT, CAUSES

@@ -10,7 +10,7 @@ import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.recognise import Kind, Recognised
-from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
+from hvdprof.ingest.timeline.meaning.semantics import sessions_of
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.sources import called
 from hvdprof.model.tables.log_tables import THROUGHPUT

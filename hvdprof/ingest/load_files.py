@@ -20,8 +20,8 @@ from hvdprof.ingest.file_entry import (
     uncompared_throughputs,
 )
 from hvdprof.ingest.nccl.joining import jobs_of
+from hvdprof.ingest.rank_calls import add_recordings
 from hvdprof.ingest.recognise import Found, Kind, Recognised
-from hvdprof.ingest.recorder_files import add_recordings
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.notes import Note

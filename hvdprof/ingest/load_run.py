@@ -10,13 +10,12 @@ import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.file_entry import ProgressCallback
-from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.light_steps import steps_from_windows
-from hvdprof.ingest.recorder.line_files import lines_of_rank
+from hvdprof.ingest.recorder.line_files import lines_of_rank, samples_of_rank
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
-from hvdprof.ingest.recorder.sample_files import samples_of_rank
 from hvdprof.ingest.recorder.session_rows import (
+    alignment_of,
     exclude_evaluations,
     exclude_profiled,
     session_ranks,
@@ -50,7 +49,6 @@ from hvdprof.model.tables.run_tables import (
     STEPS,
     WAITS,
 )
-from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,
@@ -58,7 +56,7 @@ from hvdprof.model.tables.timeline_tables import (
     TENSOR_USES,
     TIMELINES,
 )
-from hvdprof.model.tables.window_tables import EVALUATIONS, WINDOWS
+from hvdprof.model.tables.window_tables import EVALUATIONS, SESSION_RANKS, WINDOWS
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.gpu_crowd import gpu_crowd, of_header

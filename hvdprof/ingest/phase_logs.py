@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.kineto.traced_pass import segment_row, traced_pass
-from hvdprof.ingest.recorder.clock_alignment import UNKNOWN_ERROR_NS, Alignment
 from hvdprof.ingest.recorder.recorder_lines import file_of_lines
-from hvdprof.ingest.recorder.session_rows import exclude_evaluations
+from hvdprof.ingest.recorder.session_rows import UNKNOWN_ERROR_NS, Alignment, exclude_evaluations
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode

@@ -1,14 +1,19 @@
-"""Calls of NCCL's Inspector and of Nsight Systems as RANK_COLLECTIVES, matched over their files."""
+"""Files of ranks without their run directory: recordings, and calls matched over the files."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.file_entry import FileEntry
 from hvdprof.ingest.kineto.collective_calls import collective_of
+from hvdprof.ingest.recognise import Kind, Recognised
 from hvdprof.ingest.tables.collective_matching import with_matches
 from hvdprof.ingest.tables.run_builder import RunBuilder, below_each_other
+from hvdprof.model.notes import NoteCode
 from hvdprof.model.tables.rank_collective_tables import (
     INSPECTOR,
     INSPECTOR_COLLECTIVES,
@@ -18,6 +23,10 @@ from hvdprof.model.tables.rank_collective_tables import (
     UNBOUNDED_CLOCK_NS,
     inspector_job,
 )
+from hvdprof.rundir.regular_file import shown_name
+
+if TYPE_CHECKING:
+    from hvdprof.ingest.recorder.recorder_file import RecorderFile
 
 _TEXTS = ("file", "communicator", "host", "collective", "algorithm", "protocol")
 _PROCESS = ["file", "in_file"]
@@ -109,3 +118,70 @@ def _nsys_jobs(exports: list[pd.DataFrame]) -> list[pd.DataFrame]:
         more = f"{first} and {len(exports) - 1} more"
         joined = joined.assign(clock_error_ns=error, pass_id=more)
     return [with_matches(joined)]
+
+
+def add_recordings(files: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
+    """Add what ranks recorded of a launch without its run; those of one folder are of one launch.
+
+    Returns:
+        The entries of the files of recorders, also of those that are left out.
+    """
+    by_folder: dict[Path, list[Recognised]] = {}
+    for file in files:
+        if file.kind == Kind.RECORDER:
+            by_folder.setdefault(file.path.parent, []).append(file)
+    entries = [
+        entry
+        for folder, members in by_folder.items()
+        for entry in _add_launch(folder, members, builder)
+    ]
+    return entries + _left_out_samples(files, builder)
+
+
+def _left_out_samples(files: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
+    """Files of samples: they name no steps, and some no rank, so that a run has to."""
+    entries = [FileEntry(file, file.what) for file in files if file.kind == Kind.SAMPLES]
+    if entries:
+        others = f" and {len(entries) - 1} more" if len(entries) > 1 else ""
+        error = UnreadableInputError(
+            f"{entries[0].found.name}{others}: samples are read with their run directory.",
+            hint="Give it: hvdprof analyze RUN",
+        )
+        builder.notes += dict.fromkeys(entry.fail(error, NoteCode.LEFT_OUT) for entry in entries)
+    return entries
+
+
+def _add_launch(folder: Path, found: Sequence[Recognised], builder: RunBuilder) -> list[FileEntry]:
+    """The recordings of one launch: those that lie in one folder."""
+    from hvdprof.ingest.recorder.light_steps import steps_from_windows
+    from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+    from hvdprof.ingest.recorder.session_rows import alignment_of, exclude_evaluations
+
+    files: dict[int, RecorderFile] = {}
+    entries = []
+    for number, one in enumerate(found):
+        entry = FileEntry(one, one.what)
+        entries.append(entry)
+        try:
+            file = read_recorder_file(one.path)
+        except OSError as error:
+            builder.notes.append(entry.fail(error))
+            continue
+        rank = file.header_number("rank", number)
+        if rank in files:
+            reason = f"{one.name}: another file holds rank {rank}; left out."
+            builder.notes.append(entry.fail(UnreadableInputError(reason), NoteCode.LEFT_OUT))
+            continue
+        files[rank] = file
+        builder.notes += [clause.at(one.name, ranks=[rank]) for clause in file.clauses()]
+        entry.num_rows = sum(
+            segment.num_steps or len(segment.windows) for segment in file.segments.values()
+        )
+        entry.num_rows += len(file.marks) + bool(file.header)
+    steps_from_windows(files.values())
+    # Ranks whose recordings are not given may have trained on in a step with an evaluation.
+    if len(files) >= max((file.header_number("size", 0) for file in files.values()), default=0):
+        exclude_evaluations(files.values())
+    for rank, file in sorted(files.items()):
+        builder.add_recording(shown_name(folder), rank, file, alignment_of(file, files.get(0)))
+    return entries

@@ -19,7 +19,7 @@ from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.errors import HvdprofError
 from hvdprof.live.flat_figures import flat_figures
-from hvdprof.live.sinks.sink import reason_of
+from hvdprof.live.sinks.fail_open import reason_of
 from hvdprof.live.watcher import LOOK_S, Watcher
 from hvdprof.rundir.layout import PassPaths
 

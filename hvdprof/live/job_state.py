@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hvdprof.live import event_text
+from hvdprof.live import snapshot
 from hvdprof.live.e_detector import EDetector, beyond_others
 from hvdprof.live.job_windows import JobRow, JobRows, JobWindow, late_phase, mean
 from hvdprof.live.snapshot import RankView
@@ -133,7 +133,7 @@ class JobState:
     def _straggler(self, rank: int, rows: Sequence[JobRow]) -> _Meaning:
         phase, late = late_phase(rank, rows)
         cost = mean([row.cost_of(rank) for row in rows])
-        text = event_text.straggler(
+        text = snapshot.straggler(
             rank,
             self.hosts.get(rank, ""),
             phase,
@@ -145,12 +145,12 @@ class JobState:
 
     def _slowdown(self, _: int, rows: Sequence[JobRow]) -> _Meaning:
         step, first = mean([row.common for row in rows]), self._first_common()
-        text = event_text.slowdown(step, first, is_seen=not self.has_unseen_waits)
+        text = snapshot.slowdown(step, first, is_seen=not self.has_unseen_waits)
         return _Meaning(text, "", step - first)
 
     def _input_bound(self, _: int, rows: Sequence[JobRow]) -> _Meaning:
         wait = mean([row.data for row in rows])
-        text = event_text.input_bound(wait, mean([row.step for row in rows]))
+        text = snapshot.input_bound(wait, mean([row.step for row in rows]))
         return _Meaning(text, "data", wait)
 
     def _over(self, kind: EventKind, name: int, row: JobRow) -> Change:
@@ -159,11 +159,11 @@ class JobState:
         ended_s = row.end_s - row.step * (row.last - row.first + 1) / 1e9
         lasted_s = max(ended_s - since_s, 0.0)
         if kind == EventKind.STRAGGLER:
-            text = event_text.straggler_over(name, lasted_s)
+            text = snapshot.straggler_over(name, lasted_s)
         elif kind == EventKind.SLOWDOWN:
-            text = event_text.slowdown_over(lasted_s)
+            text = snapshot.slowdown_over(lasted_s)
         else:
-            text = event_text.input_bound_over(lasted_s)
+            text = snapshot.input_bound_over(lasted_s)
         return Change(
             kind=kind,
             state=EventState.OVER,
@@ -190,7 +190,7 @@ class JobState:
         ]
         self._late, self._slow, self._input = map(EDetector, (LATENESS, SLOWDOWN, INPUT))
         self._first.clear()
-        text = event_text.tested_anew(is_segment=is_segment)
+        text = snapshot.tested_anew(is_segment=is_segment)
         return [replace(one, text=text) for one in changes]
 
     def _first_common(self) -> float:

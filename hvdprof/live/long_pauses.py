@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof.collect.lines.named_calls import SAVING
-from hvdprof.live import event_text
-from hvdprof.live.file_tail import FileTail
+from hvdprof.live import snapshot
 from hvdprof.live.job_state import Change
 from hvdprof.live.job_windows import JobWindow
-from hvdprof.live.rank_feed import RankFeed
+from hvdprof.live.rank_feed import FileTail, RankFeed
 from hvdprof.plain_text import printable
 from hvdprof.rundir.json_codec import DAMAGE, JsonObject
 from hvdprof.rundir.recording.line_format import CallLine
@@ -148,7 +147,7 @@ def _changes(
             state=EventState.ONCE,
             since_s=begin_ns / 1e9,
             time_s=end_ns / 1e9,
-            text=event_text.long_pause(what, length_ns, usual_ns),
+            text=snapshot.long_pause(what, length_ns, usual_ns),
             cost_s=(length_ns - usual_ns) / 1e9,
             **where,
         )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hvdprof.errors import HvdprofError
-from hvdprof.live import event_text
+from hvdprof.live import snapshot
 from hvdprof.live.sampled_place import most_sampled
 from hvdprof.live.snapshot import Event
 from hvdprof.plain_text import printable
@@ -125,7 +125,7 @@ class OnDemand:
             traces = sorted(path.name for path in self._folder.glob(f"event-{number}-*{TRACE}"))
             if not waiting.is_profiled and (len(traces) > 1 or (traces and is_last)):
                 waiting.is_profiled = True
-                text = event_text.profiled(traces)
+                text = snapshot.profiled(traces)
                 yield replace(event, state=EventState.PROFILED, text=text, files=tuple(traces))
             if is_last or (waiting.is_sampled and waiting.is_profiled):
                 del self._waiting[number]
@@ -152,7 +152,7 @@ class OnDemand:
             return None
         paths = [one.with_suffix(end) for one in (path, *workers) for end in (SAMPLES, STACKS)]
         files = tuple(one.name for one in paths if one.exists())
-        text = event_text.sampled(event.ranks[0], found, files)
+        text = snapshot.sampled(event.ranks[0], found, files)
         return replace(
             event,
             state=EventState.SAMPLED,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from hvdprof.collect.steps.step_marks import BEFORE_UPDATE_PHASE
-from hvdprof.live.file_tail import FileTail
+from hvdprof.live.rank_feed import FileTail
 from hvdprof.plain_text import printable
 from hvdprof.rundir.json_codec import DAMAGE
 from hvdprof.rundir.recording.line_format import OUTSIDE_PHASES, SampledLine

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof import units
-from hvdprof.live import event_text
-from hvdprof.live.file_tail import FileTail
+from hvdprof.live import snapshot
 from hvdprof.live.job_state import Change
+from hvdprof.live.rank_feed import FileTail
 from hvdprof.plain_text import printable
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.json_codec import DAMAGE, parse_json
@@ -64,7 +64,7 @@ class Silence:
                 yield self._all_silent(now_s, offset_s, max(steps.values(), default=-1))
             return
         if self._all_since_s is not None:
-            say = event_text.progress_again if self._heard_s else event_text.ended
+            say = snapshot.progress_again if self._heard_s else snapshot.ended
             text = say(now_s - self._all_since_s)
             self._all_since_s = None
             yield Change(
@@ -75,17 +75,17 @@ class Silence:
             # In a hang the windows of some ranks end before those of others.
             if rank not in self.silent and latest_s - at > limit_s / 2:
                 self.silent[rank] = at
-                text = event_text.rank_silent([rank], now_s - at)
+                text = snapshot.rank_silent([rank], now_s - at)
                 yield _of_rank(rank, EventState.BEGUN, at + offset_s, text, steps)
         for rank in [rank for rank in self.silent if rank not in late]:
             at = self.silent.pop(rank)
-            say_rank = event_text.rank_back if rank in self._heard_s else event_text.rank_ended
+            say_rank = snapshot.rank_back if rank in self._heard_s else snapshot.rank_ended
             text = say_rank([rank], now_s - at)
             yield _of_rank(rank, EventState.OVER, wall_s, text, steps)
 
     def _all_silent(self, now_s: float, offset_s: float, step: int) -> Change:
         since_s = self._all_since_s or now_s
-        text = event_text.no_progress(now_s - since_s, step)
+        text = snapshot.no_progress(now_s - since_s, step)
         return Change(
             kind=EventKind.NO_PROGRESS,
             state=EventState.BEGUN,

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from hvdprof.live.event_file import EventFile
 from hvdprof.live.job_state import Change, JobState
 from hvdprof.live.job_windows import SHOWN, JobWindows, mean
 from hvdprof.live.long_pauses import Checkpoints, Evaluations
-from hvdprof.live.machine.machine_watch import MachineWatch
+from hvdprof.live.machine_watch import MachineWatch
 from hvdprof.live.on_demand import OnDemand
 from hvdprof.live.rank_feed import RankFeed
 from hvdprof.live.sampled_place import LATEST_NS, sampled_place
 from hvdprof.live.silence import LEAST_SILENT_S, Silence, Stalls
 from hvdprof.live.snapshot import Event, Snapshot
-from hvdprof.live.watched_job import Recordings, WatchedJob
+from hvdprof.live.watched_job import EventFile, Recordings, WatchedJob
 from hvdprof.rundir.recording.stall_format import EventKind, EventState
 
 LOOK_S = 1.0

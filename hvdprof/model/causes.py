@@ -1,4 +1,4 @@
-"""The causes of lost time and the remedies of the replay, with their names in texts."""
+"""The parts of a step's time, the causes of lost time and the remedies, with their names."""
 
 STRAGGLER = "straggler"
 PAUSE = "pause"
@@ -78,6 +78,34 @@ TRANSFER_PART_NAMES: dict[str, str] = {
     NOT_IN_MODEL: "measured overhead",
 }
 """Names of these parts in texts."""
+
+PART_NAMES: dict[str, str] = {
+    "data": "data",
+    "forward": "forward",
+    "backward": "backward",
+    "blocked": "blocked",
+    "before_update": "before the update",
+    "optimizer": "optimizer",
+    "outside": "outside all phases",
+    "residual": "between steps and waits between ranks",
+}
+"""Names of the parts of ``model.tables.scaling_tables.LOSSES``, as figures show them."""
+
+RECORDED_PARTS: tuple[str, ...] = (
+    "data",
+    "forward",
+    "backward",
+    "blocked",
+    "before_update",
+    "optimizer",
+    "outside",
+)
+"""The parts that the recorder measures on every rank; ``STEPS`` holds each as ``<part>_ns``."""
+
+RESIDUAL = "residual"
+"""Step time of the job minus the mean step time of its ranks."""
+
+PARTS: tuple[str, ...] = (*RECORDED_PARTS, RESIDUAL)
 
 
 def part_of_cause(part: str) -> str:

@@ -1,7 +1,4 @@
-"""What names a launch in every table, and which launches ran far enough to have a result.
-
-Tested in ``tests/analyze/steps/test_launches.py``.
-"""
+"""What names a launch in every table, and which launches ran far enough to have a result."""
 
 from collections.abc import Iterator
 

@@ -11,13 +11,11 @@ import pandas as pd
 from hvdprof.errors import UsageError
 from hvdprof.model.schema import Column, Table
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
-from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.finding_tables import FINDINGS, LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.line_tables import CODE_LINE_TABLES, LINE_TABLES
-from hvdprof.model.tables.live_tables import LIVE_EVENTS, WATCHED_EVENTS
 from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES
-from hvdprof.model.tables.net_tables import NET_TABLES
 from hvdprof.model.tables.nsys_tables import NSYS_TABLES
 from hvdprof.model.tables.printed_tables import BANDWIDTH_TABLES, TRAINING_LOG_TABLES
 from hvdprof.model.tables.rank_collective_tables import (
@@ -37,9 +35,8 @@ from hvdprof.model.tables.run_tables import (
     TURNS,
     WAITS,
 )
-from hvdprof.model.tables.sample_tables import RANK_MACHINE, SAMPLE_TABLES
+from hvdprof.model.tables.sample_tables import NET_TABLES, RANK_MACHINE, SAMPLE_TABLES
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
-from hvdprof.model.tables.session_tables import SESSION_TABLES
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,
     INFERRED_STEPS,
@@ -49,7 +46,7 @@ from hvdprof.model.tables.timeline_tables import (
 )
 from hvdprof.model.tables.waiting_tables import RANK_COSTS, WAITING_TABLES
 from hvdprof.model.tables.waterfall_tables import WATERFALL_TABLES
-from hvdprof.model.tables.window_tables import EVALUATIONS, WINDOWS
+from hvdprof.model.tables.window_tables import EVALUATIONS, SESSION_TABLES, WINDOWS
 
 TABLES: tuple[Table, ...] = (
     SEGMENTS,

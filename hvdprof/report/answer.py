@@ -11,9 +11,8 @@ from hvdprof.report.document.html_report import render_page_html
 from hvdprof.report.document.section_markdown import write_markdown
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject, write_json
-from hvdprof.report.plain_console import report_console
 from hvdprof.report.sections.section import Page
-from hvdprof.report.terminal.section_text import print_page
+from hvdprof.report.terminal.section_text import print_page, report_console
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from xml.etree import ElementTree as ET
 from hvdprof.errors import StorageError
 from hvdprof.model.limits import LimitOutcome, LimitResult
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.document.section_markdown import escaped, table_row
 from hvdprof.report.format_names import AnalysisFormat
-from hvdprof.report.markdown_text import escaped, table_row
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST_ANNOTATIONS = 10

@@ -36,7 +36,7 @@ class _Shown:
 
     def _repr_html_(self) -> str:
         """The page of the result."""
-        from hvdprof.report.document.inline_html import page_html
+        from hvdprof.report.document.html_report import page_html
 
         return page_html(self._page())
 
@@ -46,7 +46,7 @@ class _ShownComparison(_Shown, Comparison):
     __str__, __repr__ = Comparison.__str__, Comparison.__repr__
 
     def _answer(self) -> "Answer":
-        from hvdprof.report.comparison.comparison_formats import comparison_answer
+        from hvdprof.report.answers.comparison_formats import comparison_answer
 
         return comparison_answer(self)
 
@@ -64,7 +64,7 @@ class _ShownThroughputForecast(_Shown, ThroughputForecast):
     __slots__ = ()
 
     def _answer(self) -> "Answer":
-        from hvdprof.report.answers.scaling import throughput_forecast_answer
+        from hvdprof.report.answers.files import throughput_forecast_answer
 
         return throughput_forecast_answer(self)
 

@@ -1,12 +1,20 @@
-"""Ranks of one host that compute on the same GPU, by what they and their hosts recorded."""
+"""The GPUs of ranks: which ranks of a host share one, and what one costs per hour."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hvdprof.errors import UsageError
 from hvdprof.rundir.manifest import Manifest
 
 _SRUN = "srun"
+
+PRICE = "HVDPROF_PRICE"
+"""Environment variable: the price where no option gives one."""
+
+PRICE_OPTION = "price"
+"""Its option among those in the manifest."""
 
 
 class GpuRank(NamedTuple):
@@ -73,3 +81,26 @@ def gpu_crowd(ranks: Iterable[GpuRank | None], manifest: Manifest) -> GpuCrowd |
         if 0 < num_gpus < len(own):
             return GpuCrowd(len(own), num_gpus, seen)
     return None
+
+
+def price_in(environment: Mapping[str, str]) -> float | None:
+    """The price that the environment states, checked; None where it states none."""
+    text = environment.get(PRICE)
+    return checked_price(PRICE, text) if text else None
+
+
+def checked_price(name: str, stated: object) -> float:
+    """A price as a number, from where that name stated it.
+
+    Raises:
+        UsageError: It is no number, or negative.
+    """
+    try:
+        price = float(str(stated))
+    except ValueError:
+        price = math.nan
+    if not 0 <= price < math.inf:
+        raise UsageError(
+            f"{name} {stated} is no price per GPU and hour.", hint="Give a number, such as 2.50."
+        )
+    return price

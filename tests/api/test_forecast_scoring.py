@@ -7,7 +7,7 @@ import pytest
 from hvdprof import api
 from hvdprof.api.forecast_scoring import earlier_errors
 from hvdprof.errors import UnreadableInputError
-from hvdprof.report.forecast.forecast_page import write_forecast
+from hvdprof.report.sections.forecast_page import write_forecast
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.finished_forecast import finished_forecast
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from hvdprof.analyze.compare.setting_diffs import setting_diffs
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.analyze.steps.light_recording import full_command, is_light
+from hvdprof.analyze.steps.measured_launches import full_command, is_light
 from hvdprof.api import load_run
 from hvdprof.cli.main import build_app
 from hvdprof.dashboards.app import PAGES

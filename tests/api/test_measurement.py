@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api.measurement import Measurement, measure_network
-from hvdprof.collect.network.net_probe import MARK
+from hvdprof.collect.net_probe import MARK
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.bench_run import Tools, planned_manifest

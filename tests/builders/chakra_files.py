@@ -13,7 +13,7 @@ from google.protobuf.internal.decoder import _DecodeVarint32
 
 from tests.builders.places import ROOT
 
-PROTO = ROOT / "hvdprof" / "report" / "chakra" / "et_def.proto"
+PROTO = ROOT / "hvdprof" / "report" / "et_def.proto"
 _BLOCK = re.compile(r"^(message|enum) (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^( +)(repeated )?(\w+) (\w+) = (\d+);", re.MULTILINE)
 _VALUE = re.compile(r"^ +(\w+) = (\d+);", re.MULTILINE)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from hvdprof.analyze.compare.gate import parse_condition
+from hvdprof.analyze.compare.cell_changes import parse_condition
 from hvdprof.model.results.comparison import (
     STEP_TIME,
     Comparison,

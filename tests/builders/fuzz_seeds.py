@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hvdprof.report.forecast.forecast_page import write_forecast
+from hvdprof.report.sections.forecast_page import write_forecast
 from hvdprof.rundir.json_codec import to_text
 from hvdprof.rundir.launch_format import DdpFacts
 from hvdprof.rundir.layout import RunPaths

@@ -5,15 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO
 from hvdprof.analyze.predict.costs.collective_cost import Link
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.cost_draws import GLOO, CostDraws
 from hvdprof.analyze.predict.costs.gradient_trace import Gradients
 from hvdprof.analyze.predict.costs.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.jitter import Jitter, no_jitter
-from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
-from hvdprof.analyze.predict.own_work import OwnWork, StepParts
+from hvdprof.analyze.predict.own_work import JobInputs, OwnWork, Reduction, StepParts
 from hvdprof.analyze.predict.rank_spread import RankSpread, Variance
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.model.arrays import Float64s

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hvdprof.rundir.recording.recorder_grammar import declared_kinds
+from hvdprof.rundir.recording.recorder_codec import declared_kinds
 
 KINDS = {kind.name: kind for kind in declared_kinds()}
 KEYS = {

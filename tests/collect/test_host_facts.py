@@ -9,7 +9,7 @@ import pytest
 
 from hvdprof.collect import host_facts as module
 from hvdprof.collect.host_facts import gpus, host_cores, host_facts, usable_cores
-from hvdprof.rundir.recording.host_format import HostFacts
+from hvdprof.rundir.recording.sample_format import HostFacts
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from hvdprof.api import AttachedFiles, AttachedJob, analyze_run, attach, load_ru
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.components.diagnosis_cards import verdict_band
 from hvdprof.dashboards.components.empty_state import unread_files
-from hvdprof.dashboards.components.finding_cards import is_of_cell
-from hvdprof.dashboards.components.finding_links import _PAGE_OF
+from hvdprof.dashboards.components.finding_cards import _PAGE_OF, is_of_cell
 from hvdprof.dashboards.pages import diagnosis
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -18,7 +17,7 @@ from hvdprof.model.job_losses import LossCost
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
-from hvdprof.report.screen.verdict_band import Band
+from hvdprof.report.screen.open_points import Band
 from hvdprof.report.terminal.report_page import shape_page
 from hvdprof.rundir.stopping import Stop, StopReason
 from tests.builders.declared_rows import declared_rows

@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.dashboards.pages import forecast
 from hvdprof.dashboards.run_store import RunStore
-from hvdprof.report.forecast.forecast_page import write_forecast
+from hvdprof.report.sections.forecast_page import write_forecast
 from hvdprof.rundir.layout import RunPaths
 from tests.builders.browser import IS_DARK, serious_violations, show, watched_page
 from tests.builders.finished_forecast import finished_forecast

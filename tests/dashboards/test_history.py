@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.dashboards.components.run_series import (
+from hvdprof.dashboards.components.run_outcome import (
     LATEST_RUNS,
     latest_of_model,
     runs_in,

@@ -5,8 +5,8 @@ import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.dashboards.components.diagnosis_cards import line_card
-from hvdprof.report.screen.source_line import source_line
-from tests.analyze.lines.test_line_causes import planted_in, slow_rank
+from hvdprof.report.sections.code_lines import source_line
+from tests.analyze.causes.test_line_causes import planted_in, slow_rank
 from tests.builders.sampled_lines import with_samples
 from tests.builders.served_dashboard import shown_text
 

@@ -3,9 +3,9 @@ from datetime import UTC, datetime
 import pytest
 
 from hvdprof.dashboards import pages, run_rows, run_store
+from hvdprof.dashboards.access import row_names
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.glance import MOST_POINTS
-from hvdprof.dashboards.guard import row_names
 from hvdprof.dashboards.pages.runs import layout
 from hvdprof.dashboards.run_rows import age_text, rows_of
 from hvdprof.dashboards.run_store import RunStore, read_and_analyze

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from hvdprof.dashboards import frame
+from hvdprof.dashboards import navigation
 from hvdprof.dashboards.app import PAGES, TABS
 from hvdprof.dashboards.navigation import lacks_of
 from hvdprof.dashboards.run_store import RunStore, read_and_analyze
@@ -143,7 +143,7 @@ def test_a_run_that_is_read_for_long_is_asked_for_once(tmp_path, monkeypatch):
         return read_and_analyze(path)
 
     # Before, every look at the clock asked again, and the answer that came first was dropped.
-    monkeypatch.setattr(frame, "_LOOK_EVERY_MS", 900)
+    monkeypatch.setattr(navigation, "_LOOK_EVERY_MS", 900)
     slow = RunStore([measured_run(tmp_path / "measured")], read=read)
     with served(slow) as address, watched_page(address) as watched:
         asked = []

@@ -10,8 +10,8 @@ from hvdprof.dashboards.components.text_table import TextRows, section_cards, te
 from hvdprof.dashboards.pages import communication, compare, diagnosis
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
-from hvdprof.model.tables.net_tables import NET_LINKS
-from hvdprof.model.tables.session_tables import SESSIONS
+from hvdprof.model.tables.sample_tables import NET_LINKS
+from hvdprof.model.tables.window_tables import SESSIONS
 from hvdprof.report.sections.run_sections import Shown
 from hvdprof.report.sections.section import Section
 from tests.analyze.test_engines import both_engines

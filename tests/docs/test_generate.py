@@ -7,7 +7,7 @@ import pytest
 
 from docs import generate
 from hvdprof.model.table_catalogue import TABLES
-from hvdprof.rundir.recording.recorder_grammar import declared_kinds
+from hvdprof.rundir.recording.recorder_codec import declared_kinds
 
 
 def test_the_page_of_tables_is_up_to_date() -> None:

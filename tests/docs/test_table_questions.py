@@ -60,7 +60,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", pairs(), ids=range(len(pairs())))
 def test_an_answer_takes_three_lines_and_both_ways_agree(job: Path, pair: tuple[str, str]) -> None:
-    from hvdprof.report.tables.table_query import query
+    from hvdprof.report.table_query import query
 
     python, sql = pair
     assert max(len(text.strip().splitlines()) for text in pair) <= LONGEST

@@ -9,7 +9,7 @@ from hvdprof.figures.communication_figures import (
     negotiation_times,
     overlap_per_step,
 )
-from hvdprof.figures.style.palette import COVER_COLOURS
+from hvdprof.figures.palette import COVER_COLOURS
 from hvdprof.model.tables.collective_tables import COLLECTIVES, OVERLAP
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
-from hvdprof.figures.style.palette import CAUSE_COLOURS
+from hvdprof.figures.palette import CAUSE_COLOURS
 from hvdprof.model.causes import EXPOSED_TRANSFER
 from hvdprof.model.results.forecast import MEASURED
 from hvdprof.model.tables.scaling_tables import SCALING

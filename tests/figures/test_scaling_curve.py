@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR
 from hvdprof.figures.scaling_curve import scaling_curve
-from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR
 from hvdprof.model.tables.scaling_tables import SCALING
 from tests.builders.finished_analysis import NAN, cell, torch_cell, two_toggles
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from hvdprof.figures import step_times as module
+from hvdprof.figures.palette import PART_COLOURS
 from hvdprof.figures.step_times import (
     parts_by_rank,
     parts_over_steps,
@@ -9,8 +10,7 @@ from hvdprof.figures.step_times import (
     step_time_distribution,
     steps_of_ranks,
 )
-from hvdprof.figures.style.palette import PART_COLOURS
-from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES

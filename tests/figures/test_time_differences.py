@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.analyze.causes.waterfall_diff import waterfall_diff
-from hvdprof.figures.style.palette import PART_COLOURS
+from hvdprof.figures.palette import PART_COLOURS
 from hvdprof.figures.time_differences import losses_figure, waterfall_difference
-from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
-from hvdprof.model.step_parts import PARTS
+from hvdprof.model.causes import CAUSES, PARTS, PAUSE, STRAGGLER
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from tests.builders.declared_rows import declared_rows

@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.figures.style.palette import CAUSE_COLOURS
+from hvdprof.figures.palette import CAUSE_COLOURS
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
 from hvdprof.model.causes import CAUSES, MODEL_ERROR, PAUSE, STRAGGLER
 from tests.builders import finished_analysis

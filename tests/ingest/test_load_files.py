@@ -16,7 +16,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import texts
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.answers.files import files_answer
-from hvdprof.report.tables.table_files import TableRows
+from hvdprof.report.table_files import TableRows
 from tests.builders.flight_dumps import dump, write_dumps
 from tests.builders.nccl_log import call_line, job
 from tests.builders.places import CORPUS, needs_corpus

@@ -164,7 +164,7 @@ def test_a_full_disk_is_a_problem_and_the_event_is_reported(tmp_path, clock, mon
 
     job = LiveJob(tmp_path, 2, _slow(0, 300))
     job.record(60)
-    monkeypatch.setattr("hvdprof.live.event_file.open_run_file", full)
+    monkeypatch.setattr("hvdprof.live.watched_job.open_run_file", full)
     monkeypatch.setattr("hvdprof.live.on_demand.open_run_file", full)
     watcher = _watcher(job, clock)
     look = watcher.look()
@@ -249,7 +249,7 @@ def test_the_work_of_512_ranks_is_a_line_parsed_once_and_a_file_opened_once_a_lo
         return open_regular(path)
 
     monkeypatch.setattr("hvdprof.live.rank_feed.from_bytes", parse)
-    monkeypatch.setattr("hvdprof.live.file_tail.open_regular", opening)
+    monkeypatch.setattr("hvdprof.live.rank_feed.open_regular", opening)
     job = LiveJob(tmp_path, 512)
     watcher = _watcher(job, clock)
     looks = 6

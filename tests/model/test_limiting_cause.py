@@ -19,8 +19,13 @@ from hvdprof.model.causes import (
     TRANSFER_PART_NAMES,
 )
 from hvdprof.model.results.forecast import Forecast, Question
-from hvdprof.model.results.limiting_cause import LEAST_POINTS, limiting_causes, network_matters
-from hvdprof.report.forecast.forecast_texts import limited_by, verdict_of
+from hvdprof.report.sections.forecast_texts import (
+    LEAST_POINTS,
+    limited_by,
+    limiting_causes,
+    network_matters,
+    verdict_of,
+)
 from tests.builders.finished_forecast import finished_forecast
 from tests.builders.predicted_jobs import stated_costs, stated_job
 

@@ -17,7 +17,7 @@ from hvdprof.ingest.recorder.step_phases import UNSEEN
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
 from hvdprof.model.notes import texts
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.recording.recorder_codec import from_bytes, is_step, to_bytes
+from hvdprof.rundir.recording.recorder_codec import declared_kinds, from_bytes, is_step, to_bytes
 from hvdprof.rundir.recording.recorder_format import (
     RECORDER_SCHEMA_VERSION,
     ClockLine,
@@ -31,7 +31,6 @@ from hvdprof.rundir.recording.recorder_format import (
     SessionLine,
     TimelineLine,
 )
-from hvdprof.rundir.recording.recorder_grammar import declared_kinds
 
 Line = dict[str, Any]
 

@@ -88,5 +88,4 @@ def test_the_command_needs_all_of_hvdprof_but_what_scripts_and_notebooks_call(gr
         "hvdprof.cli.measuring.notebook_cell",
         "hvdprof.live.callbacks",
         "hvdprof.live.figure_feed",
-        "hvdprof.rundir.recording.recorder_grammar",
     }

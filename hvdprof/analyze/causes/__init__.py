@@ -1,1 +1,1 @@
-"""Why a step takes longer than its baseline: replay, waterfall, ceilings."""
+"""Why a step takes longer than its baseline: replay, waterfall, ceilings, lines of code."""

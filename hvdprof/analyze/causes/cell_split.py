@@ -1,11 +1,12 @@
-"""What each launch of a cell consists of, and whether ranks differ beyond chance."""
+"""What the launches of a cell and their exposed transfer consist of, and whether ranks differ."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import starmap
 
 import numpy as np
+import pandas as pd
 
 from hvdprof.analyze.causes.cell_causes import MOST_NAMED, CellCause, cell_causes
 from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
@@ -14,11 +15,17 @@ from hvdprof.analyze.ranks.events import MOST_OF_ALL
 from hvdprof.analyze.ranks.jitter import JitterRank, jitter_rank
 from hvdprof.analyze.ranks.named_cause import LASTING, PERIODIC, STRAGGLER, NamedCause
 from hvdprof.analyze.ranks.rank_times import RankTimes
-from hvdprof.analyze.stats.uncertainty import Spread, spread
-from hvdprof.analyze.steps.cells import CellTime
-from hvdprof.analyze.steps.step_work import Times
+from hvdprof.analyze.stats.intervals import union
+from hvdprof.analyze.stats.uncertainty import NAN, Spread, spread
+from hvdprof.analyze.steps.cells import Cell, CellTime
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.causes import ANY_RANK
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.schema import as_text
+from hvdprof.rundir.manifest import Mode
+
+_TIMES = ("start_ns", "dur_ns", "copy_ns")
 
 
 def outlasts_launches(
@@ -132,3 +139,94 @@ def cell_split(
     launches = tuple(starmap(launch_causes, zip(own, members, strict=True)))
     in_launches = [[one for cause in of_launch for one in cause] for of_launch in members]
     return CellSplit(of_cell, launches, tuple(own), jitter_rank(own, in_launches))
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSplit:
+    """Shares of the time between last arrival and release.
+
+    ``executing`` is that in which a collective executes; ``copying``, a part of it, that in which
+    gradients are copied into and out of the fusion buffer. ``traced_ns`` is that time per step in
+    the launches in trace mode.
+    """
+
+    executing: float
+    copying: float
+    traced_ns: float
+
+    def of(self, time_ns: float) -> "TransferSplit":
+        """The split of as much exposed transfer per step in other launches of the cell.
+
+        Without shares where a trace launch has less than half of it or more than twice as much:
+        most of it is then something that the trace launch does not have, or the reverse.
+        """
+        if self.traced_ns <= MOST_APART * time_ns and time_ns <= MOST_APART * self.traced_ns:
+            return self
+        return TransferSplit(NAN, NAN, self.traced_ns)
+
+
+UNKNOWN = TransferSplit(NAN, NAN, NAN)
+
+MOST_APART = 2.0
+"""Factor between exposed transfer of trace and throughput launches up to which one splits both."""
+
+
+def transfer_splits(
+    times: Mapping[Cell, CellTime],
+    works: Mapping[LaunchKey, StepWork],
+    executions: pd.DataFrame,
+) -> dict[Cell, TransferSplit]:
+    """What the time after the last arrival consists of, by cell.
+
+    Keys are cells in throughput mode with a launch in trace mode; a mean over these launches.
+
+    Args:
+        times: The launches of each cell, in every mode.
+        works: The steps of each launch.
+        executions: EXECUTIONS.
+    """
+    timed = executions.loc[executions["dur_ns"].notna(), [*LAUNCH, *_TIMES]]
+    timed = as_text(timed, LAUNCH).astype(dict.fromkeys(_TIMES, "int64"))
+    splits: dict[LaunchKey, TransferSplit] = {}
+    for key, members in rows_by_launch(timed):
+        if key in works:
+            own = timed.iloc[members]
+            split = transfer_split(works[key], *(own[name].to_numpy() for name in _TIMES))
+            if split is not UNKNOWN:
+                splits[key] = split
+    found = {}
+    for cell, time in times.items():
+        known = [splits[key] for key in time.launches if key in splits]
+        if known and cell.mode == Mode.TRACE:
+            found[cell.in_mode(Mode.THROUGHPUT)] = TransferSplit(
+                *(
+                    float(np.mean([getattr(launch, one.name) for launch in known]))
+                    for one in fields(TransferSplit)
+                )
+            )
+    return found
+
+
+def transfer_split(
+    work: StepWork, start_ns: Int64s, dur_ns: Int64s, copy_ns: Int64s
+) -> TransferSplit:
+    """What the time between last arrival and release consists of in one launch.
+
+    Args:
+        work: The steps of the launch, on the clock of rank 0.
+        start_ns: Starts of its executions, on the same clock.
+        dur_ns: Their lengths.
+        copy_ns: The time that each of them copies.
+
+    Returns:
+        ``UNKNOWN`` where no time passes between arrival and release.
+    """
+    arrival = work.arrived.max(axis=1).astype(np.int64)
+    release = np.maximum(arrival + work.transfer.mean(axis=1).astype(np.int64), arrival)
+    whole = int((release - arrival).sum())
+    if not whole:
+        return UNKNOWN
+    executing = float(union(start_ns, start_ns + dur_ns).covered(arrival, release).sum())
+    exposed = union(arrival, release).covered(start_ns, start_ns + dur_ns)
+    copying = float((exposed * np.minimum(copy_ns / np.maximum(dur_ns, 1), 1.0)).sum())
+    return TransferSplit(executing / whole, min(copying, executing) / whole, whole / len(arrival))

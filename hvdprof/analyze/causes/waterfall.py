@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.causes.cell_causes import CellCause, of_each_script
-from hvdprof.analyze.causes.cell_split import CellSplit, cell_split
+from hvdprof.analyze.causes.cell_split import UNKNOWN, CellSplit, TransferSplit, cell_split
 from hvdprof.analyze.causes.launch_causes import COMPUTE, DATA, OUTSIDE, LaunchCauses
-from hvdprof.analyze.causes.transfer_split import UNKNOWN, TransferSplit
 from hvdprof.analyze.ranks.named_cause import FALSE_ALARMS, NamedCause
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank

@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.communication.collectives import collectives, fusion_threshold
+from hvdprof.analyze.communication.matched_collectives import collectives, fusion_threshold
 from hvdprof.analyze.communication.network import link_fit
 from hvdprof.analyze.communication.tensor_sums import TensorSums
 from hvdprof.analyze.stats.intervals import Union, union
 from hvdprof.analyze.stats.uncertainty import mean_of
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.run import Run
 from hvdprof.model.schema import as_text
-from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.model.tables.collective_tables import (
     BREAKDOWN,
     COLLECTIVES,

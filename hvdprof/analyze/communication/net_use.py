@@ -7,11 +7,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.analyze.communication.collectives import bus_factor
+from hvdprof.analyze.communication.matched_collectives import bus_factor
 from hvdprof.analyze.stats.uncertainty import NAN, Interval, median_of
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.launch_key import LAUNCH
-from hvdprof.model.tables.net_tables import NET_USE
+from hvdprof.model.tables.sample_tables import NET_USE
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 LEAST_EXECUTIONS = 10

@@ -16,7 +16,7 @@ from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import Run, Verdict, VerdictParts
 from hvdprof.model.schema import text_of
 from hvdprof.model.tables.collective_tables import LINK_FIT
-from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
+from hvdprof.model.tables.sample_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 
 LEAST_SIZES = 4
 LEAST_SPAN = 8.0

@@ -11,11 +11,11 @@ import pandas as pd
 from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
 from hvdprof.analyze.causes.cell_split import outlasts_launches
 from hvdprof.analyze.compare.sides import SideCell
+from hvdprof.analyze.ranks.arrivals import corrected, remaining_offsets
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes, rank_times, replayed_without
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
-from hvdprof.analyze.stragglers.clock_bounds import corrected, remaining_offsets
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.results.comparison import STEP_TIME

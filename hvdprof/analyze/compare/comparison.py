@@ -6,16 +6,20 @@ from functools import partial
 
 import pandas as pd
 
-from hvdprof.analyze.compare.cell_changes import changes_of, shared_cells, twins_apart
+from hvdprof.analyze.compare.cell_changes import (
+    changes_of,
+    gate_results,
+    margins_of,
+    shared_cells,
+    twins_apart,
+)
 from hvdprof.analyze.compare.cell_launches import ReadTimes, launch_times, no_times
 from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compared_pooled
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
-from hvdprof.analyze.compare.gate import gate_results, margins_of
-from hvdprof.analyze.compare.line_changes import line_changes
-from hvdprof.analyze.compare.machine_changes import clock_reason, core_caveats
 from hvdprof.analyze.compare.moved_causes import moved_causes
 from hvdprof.analyze.compare.outcomes import overall
-from hvdprof.analyze.compare.setting_diffs import setting_diffs
+from hvdprof.analyze.compare.rank_changes import line_changes
+from hvdprof.analyze.compare.setting_diffs import clock_reason, core_caveats, setting_diffs
 from hvdprof.analyze.compare.sides import CellKey, SideCell, cells_of_run, cells_of_throughput
 from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.errors import NotComparableError
@@ -226,12 +230,8 @@ def _notes(analysis: RunAnalysis) -> Iterator[str]:
     if stands := standing(analysis.run.manifest):
         yield f"{name} {stands}: what is measured so far is compared."
     for failed in analysis.failed:
-        cell = dict(zip(CELL_KEY, _key_of(failed), strict=True))
+        cell = {name: getattr(failed, name) for name in CELL_KEY}
         yield f"{name}: {cell_label(cell)} failed: {failed.reason}"
-
-
-def _key_of(failed: object) -> list[object]:
-    return [getattr(failed, name) for name in CELL_KEY]
 
 
 def _only(first: ComparedSide, second: ComparedSide) -> Iterator[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.compare.machine_changes import machine_of_launches
+from hvdprof.analyze.compare.setting_diffs import machine_of_launches
 from hvdprof.analyze.scaling.toggles import loss_curves
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, LogEstimate, Spread, spread

@@ -26,6 +26,7 @@ from hvdprof.analyze.files.timelines.timeline_sums import (
 )
 from hvdprof.analyze.files.timelines.timeline_verdict import pending_fact, verdict_of_sums
 from hvdprof.model.arrays import FrameRow
+from hvdprof.model.causes import PART_NAMES, RECORDED_PARTS
 from hvdprof.model.file_page import (
     PHASE_LOG,
     PROFILER_TRACE,
@@ -36,7 +37,6 @@ from hvdprof.model.file_page import (
     Unanswered,
 )
 from hvdprof.model.run import Run
-from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RANK_COLLECTIVES
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,

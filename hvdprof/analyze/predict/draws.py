@@ -22,8 +22,7 @@ import numpy as np
 from hvdprof.analyze.predict.costs.collective_cost import Topology
 from hvdprof.analyze.predict.costs.cost_draws import CostDraws, picked_link
 from hvdprof.analyze.predict.costs.negotiation_draws import NegotiationDraws, draw_negotiation
-from hvdprof.analyze.predict.job_inputs import JobInputs
-from hvdprof.analyze.predict.own_work import OwnDraws, draw_own_work
+from hvdprof.analyze.predict.own_work import JobInputs, OwnDraws, draw_own_work
 from hvdprof.analyze.predict.rank_spread import (
     DifferenceDraws,
     JitterDraws,

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, always
 from hvdprof.analyze.predict.costs.collective_cost import Algorithm
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.cost_draws import GLOO, CostDraws, always
 from hvdprof.analyze.predict.costs.ddp_buckets import ddp_buckets, recorded_buckets
 from hvdprof.analyze.predict.costs.gradient_trace import (
     Gradients,
@@ -29,15 +28,13 @@ from hvdprof.analyze.predict.forecast_basis import (
 )
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
-from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
 from hvdprof.analyze.predict.measure_command import MeasureCommand, measure_command
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
-from hvdprof.analyze.predict.own_work import own_work
+from hvdprof.analyze.predict.own_work import JobInputs, Reduction, own_work
 from hvdprof.analyze.predict.rank_spread import rank_spread
 from hvdprof.analyze.predict.what_if import checked
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.steps.light_recording import full_command
-from hvdprof.analyze.steps.measured_launches import measured_launches
+from hvdprof.analyze.steps.measured_launches import full_command, measured_launches
 from hvdprof.analyze.steps.step_time_ratio import baseline_name
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.analyze.verdict.caveats import carried_caveats

@@ -9,8 +9,8 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.predict.costs.collective_cost import Algorithm
 from hvdprof.analyze.predict.costs.stated_links import KnownLinks
-from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.measure_command import MeasureCommand, measure_command
+from hvdprof.analyze.predict.own_work import JobInputs
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.analyze.steps.cells import CellTime, throughput_cells
 from hvdprof.analyze.steps.measured_launches import MeasuredLaunches

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hvdprof.analyze.predict.step_communication import CostNs, StepCommunication, TimeParts
+from hvdprof.analyze.predict.costs.ddp_buckets import CostNs, StepCommunication, TimeParts
 from hvdprof.model.arrays import Float64s, Int64s
 
 DrawRows = np.typing.NDArray[np.intp]

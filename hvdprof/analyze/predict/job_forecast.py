@@ -20,8 +20,8 @@ from hvdprof.analyze.predict.forecast_rows import (
     measurement_rows,
     width_rows,
 )
-from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar, next_measurements, width_sources
+from hvdprof.analyze.predict.own_work import JobInputs
 from hvdprof.analyze.predict.predicted_step import PredictedStep, StepModel, Target
 from hvdprof.analyze.predict.what_if import COMPRESSION, NONE, checked, targets
 from hvdprof.analyze.stats.uncertainty import NAN

@@ -19,7 +19,7 @@ from hvdprof.analyze.predict.costs.collective_cost import Topology
 from hvdprof.analyze.predict.costs.cost_draws import CostDraws, Pricing
 from hvdprof.analyze.predict.costs.negotiation_draws import negotiation_ns
 from hvdprof.analyze.predict.draws import NUM_STEPS, Draws
-from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
+from hvdprof.analyze.predict.own_work import JobInputs, Reduction
 from hvdprof.analyze.predict.rank_spread import Slowest, slowest_of
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.causes import (

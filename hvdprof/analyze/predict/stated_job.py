@@ -11,17 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hvdprof import units
-from hvdprof.analyze.predict.costs.algorithm_rules import RULES, Rule, always
 from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.cost_draws import RULES, CostDraws, Rule, always
 from hvdprof.analyze.predict.costs.gradient_trace import Gradients, assumed_ready
 from hvdprof.analyze.predict.costs.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.jitter import normal_jitter
 from hvdprof.analyze.predict.job_forecast import JobFacts
-from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
 from hvdprof.analyze.predict.measure_command import MeasureCommand
-from hvdprof.analyze.predict.own_work import OwnWork, StepParts
+from hvdprof.analyze.predict.own_work import JobInputs, OwnWork, Reduction, StepParts
 from hvdprof.analyze.predict.rank_spread import RankSpread, Variance
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.model.arrays import Float64s

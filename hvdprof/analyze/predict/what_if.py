@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hvdprof.analyze.predict.horovod_loop import rounded_threshold
-from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
+from hvdprof.analyze.predict.own_work import JobInputs, Reduction
 from hvdprof.analyze.predict.predicted_step import Target
 from hvdprof.errors import UsageError
 from hvdprof.model.results.forecast import STRONG, WEAK, Question

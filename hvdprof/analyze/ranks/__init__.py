@@ -1,1 +1,1 @@
-"""Who lost how much in which phase, whether that is chance, and a word for its shape."""
+"""Who lost how much in which phase, whether that is chance, who waits for whom, and stragglers."""

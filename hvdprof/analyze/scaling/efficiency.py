@@ -17,9 +17,9 @@ from hvdprof.analyze.steps.step_time_ratio import (
     trace_overhead,
     unscaled_baselines,
 )
+from hvdprof.model.causes import PARTS, RECORDED_PARTS, RESIDUAL
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.launch_key import LaunchKey
-from hvdprof.model.step_parts import PARTS, RECORDED_PARTS, RESIDUAL
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 
 
@@ -213,7 +213,7 @@ def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
 
 
 def part_times_ns(time: CellTime, facts: Facts) -> dict[str, float]:
-    """The mean of each of ``model.step_parts.PARTS`` of a cell, ns, NaN for unmeasured parts.
+    """The mean of each of ``model.causes.PARTS`` of a cell, ns, NaN for unmeasured parts.
 
     The others sum to its step time.
     """

@@ -11,7 +11,7 @@ import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.run import Run
-from hvdprof.model.tables.session_tables import RESETS, SESSION_RANKS, SESSIONS
+from hvdprof.model.tables.window_tables import RESETS, SESSION_RANKS, SESSIONS
 from hvdprof.rundir.manifest import Manifest, WorkerEnd
 
 MOST_NAMED = 8

@@ -1,6 +1,7 @@
 """What every statement on step times starts from: steady steps, launches, cells and their facts."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -16,12 +17,19 @@ from hvdprof.analyze.steps.other_load import (
     in_counted_turns,
     turns_by_launch,
 )
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, finished_launches, rows_by_launch
 from hvdprof.model.run import Run
-from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
+from hvdprof.model.tables.window_tables import WINDOWS
 
 PART_COLUMNS = [f"{part}_ns" for part in RECORDED_PARTS]
+
+LIGHT_FLAG = "--light"
+_BENCH = "bench"
+_FOLDER = ("-o", "--output")
+_FOLDER_WITH_VALUE = "--output="
+FULL_COMMAND = "hvdprof run --np 1,2,4 -- python train.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +37,7 @@ class LaunchFacts:
     """Over the steady steps of one launch.
 
     ``step_times_ns`` are those of the job; ``parts_ns`` the mean of each of
-    ``model.step_parts.RECORDED_PARTS`` over ranks and steps, NaN where not measured;
+    ``model.causes.RECORDED_PARTS`` over ranks and steps, NaN where not measured;
     ``samples`` the mean per rank and step, and ``samples_of_ranks`` the smallest and largest mean
     of a rank.
     """
@@ -189,3 +197,40 @@ def launches(
 
 def _times(job_steps: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     return job_steps["dur_ns"].to_numpy()[rows].astype(np.float64)
+
+
+def is_light(run: Run) -> bool:
+    """Whether a run holds windows of steps instead of steps."""
+    return len(run.table(WINDOWS.name)) > 0
+
+
+def row_noun(run: Run) -> str:
+    """What a row of STEPS is in a sentence: ``windows`` or ``steps``."""
+    return "windows" if is_light(run) else "steps"
+
+
+def full_command(run: Run) -> str:
+    """The command of a light run without its flag; an example where the command is unknown.
+
+    It does not name the folder of the light run, which no other run may be written into.
+    """
+    command = list(run.manifest.command)
+    if LIGHT_FLAG not in command:
+        return FULL_COMMAND
+    # What follows is another program's, which may have options of the same names.
+    if "--" in command:
+        end = command.index("--")
+    else:
+        end = len(command) if _BENCH in command[:2] else command.index(LIGHT_FLAG) + 1
+    own = [word for word in command[:end] if word != LIGHT_FLAG]
+    return shlex.join([*without_folder(own), *command[end:]])
+
+
+def without_folder(options: Sequence[str]) -> list[str]:
+    """Options of ``bench`` or ``run`` without the one that names the run directory."""
+    others, is_value = [], False
+    for option in options:
+        if not is_value and option not in _FOLDER and not option.startswith(_FOLDER_WITH_VALUE):
+            others.append(option)
+        is_value = option in _FOLDER
+    return others

@@ -8,10 +8,10 @@ from functools import cached_property
 import pandas as pd
 
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
+from hvdprof.analyze.ranks.arrivals import NOT_READY, arrival_cubes
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
-from hvdprof.analyze.stragglers.arrivals import NOT_READY, arrival_cubes
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.causes import EXPOSED_TRANSFER

@@ -22,7 +22,7 @@ from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run, Verdict, VerdictParts
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.sample_tables import NET_LINKS
 from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,

@@ -6,7 +6,7 @@ import pandas as pd
 
 from hvdprof.analyze.findings.evidence import Cell
 from hvdprof.analyze.steps.cell_setting import cell_setting
-from hvdprof.analyze.steps.light_recording import without_folder
+from hvdprof.analyze.steps.measured_launches import without_folder
 from hvdprof.analyze.steps.other_load import OtherLoad
 from hvdprof.model.run import Run
 

@@ -10,7 +10,7 @@ from hvdprof.analyze.findings.advice import as_sentence
 from hvdprof.analyze.findings.cause_advice import explains
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.steps.cell_setting import cell_setting
-from hvdprof.analyze.steps.light_recording import full_command, is_light
+from hvdprof.analyze.steps.measured_launches import full_command, is_light
 from hvdprof.analyze.verdict.busy_machine import wait_command
 from hvdprof.analyze.verdict.evaluation_loss import evaluation_caveat
 from hvdprof.analyze.verdict.failures import failure_sentence

@@ -14,8 +14,8 @@ from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.job_losses import LossCost, job_losses, share_of_job
 from hvdprof.model.run import Run, Verdict
+from hvdprof.rundir.gpu_crowd import PRICE_OPTION, checked_price, price_in
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.price import PRICE_OPTION, checked_price, price_in
 
 
 def price_of(

@@ -43,7 +43,7 @@ from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.script_launcher import launcher_name
-from hvdprof.launch.run.sweep_progress import SilentProgress, SweepProgress
+from hvdprof.launch.run.sweep_state import SilentProgress, SweepProgress
 from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.model.notes import texts
 from hvdprof.model.results.comparison import DEFAULT_MARGIN

@@ -20,7 +20,7 @@ from hvdprof.launch.plan.tune_options import Options, variant_options
 from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.interleaved_sweeps import run_race
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_progress import JoinedProgress, SweepProgress
+from hvdprof.launch.run.sweep_state import JoinedProgress, SweepProgress
 from hvdprof.model.results.comparison import FINAL_LOSS
 from hvdprof.model.results.tuning import Candidate, Estimate
 from hvdprof.rundir.failures.failure import Failure, FailureKind

@@ -20,13 +20,15 @@ from hvdprof.collect import _hooks
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.discovery import (
+    REDUCING,
     ForwardDiscovery,
     Nameless,
+    PlainUpdates,
     TrainedOptimizers,
     device_of,
+    time_updates,
 )
 from hvdprof.collect.auto.loop_input import LoopInput, interpreter_monitoring
-from hvdprof.collect.auto.plain_updates import REDUCING, PlainUpdates, time_updates
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.replaced_calls import BLOCKING, hook_torch, tensor_name_of
 from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions

@@ -30,8 +30,7 @@ from hvdprof.collect.auto.autorecord import AutoRecorder
 from hvdprof.collect.auto.ddp_arguments import DdpNotes, changed_arguments
 from hvdprof.collect.auto.discovery import Nameless
 from hvdprof.collect.auto.flight_dump import write_flight_dump
-from hvdprof.collect.engines.ddp_reduction import DdpModel
-from hvdprof.collect.engines.fsdp_reduction import is_fsdp, is_sharded
+from hvdprof.collect.engines.ddp_reduction import DdpModel, is_fsdp, is_sharded
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES
 from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
 from hvdprof.collect.guarded_context import print_problem, replace_call

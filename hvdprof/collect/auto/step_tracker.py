@@ -8,7 +8,7 @@ from typing import Any
 from hvdprof import collect
 from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
-from hvdprof.collect.auto.plain_updates import surround_step
+from hvdprof.collect.auto.discovery import surround_step
 from hvdprof.collect.auto.step_counts import SampleCount, SessionSteps, StepTurns
 from hvdprof.collect.guarded_context import print_problem
 

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from hvdprof.collect.clock.clock_ping import Clock, Offer, PingServer, ping
+from hvdprof.collect.clock.clock_ping import Clock, PingServer, ping
+from hvdprof.collect.clock.handshake import Offer
 from hvdprof.collect.host_facts import boot_id
 from hvdprof.rundir.recording.recorder_format import SAME_CLOCK, TCP
 

@@ -1,7 +1,4 @@
-"""The process of a rank and its host, as the kernel has them in ``/proc`` and ``/sys``.
-
-Tested in ``tests/collect/devices/test_host_source.py``.
-"""
+"""The process of a rank and its host, as the kernel has them in ``/proc`` and ``/sys``."""
 
 import contextlib
 import os

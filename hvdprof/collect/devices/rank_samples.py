@@ -21,8 +21,13 @@ from hvdprof.collect.devices.sample_window import (
     Source,
     Values,
 )
-from hvdprof.collect.devices.step_flops import StepFlops
-from hvdprof.collect.devices.torch_device import RocmGpu, TorchDevice, TorchMemory, is_rocm
+from hvdprof.collect.devices.torch_device import (
+    RocmGpu,
+    StepFlops,
+    TorchDevice,
+    TorchMemory,
+    is_rocm,
+)
 from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.identity import Identity
 from hvdprof.collect.recorder import Recorder

@@ -1,4 +1,4 @@
-"""Gradients that ``DistributedDataParallel`` reduces; the rank waits at the end of ``backward()``.
+"""Gradients that torch itself reduces: DDP in ``backward()``, FSDP2 by groups of modules.
 
 DDP has no call in which it waits: it asks the autograd engine for a callback at the end of
 ``backward()``, and in it waits for every bucket and copies it into the gradients. Such callbacks
@@ -12,7 +12,8 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeGuard
 
-from hvdprof.collect.engines.torch_types import Model, Parameter
+from hvdprof.collect.engines.torch_collectives import COLLECTIVES
+from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter, parameters_of
 from hvdprof.collect.steps.step_marks import (
     COLLECTIVE_PHASE,
     BucketMarks,
@@ -27,6 +28,9 @@ Queue = Callable[[Callable[[], None]], None]
 
 _HALF_WIDTH_HOOKS = ("fp16_compress", "bf16_compress")
 _HALF_WIDTH = 2
+
+_WRAPPED = "FSDPModule"
+_SHARDED_IN = ("torch.distributed.fsdp._fully_shard", "torch.distributed._composable.fsdp")
 
 
 class ProcessGroup(Protocol):
@@ -179,3 +183,74 @@ def recorded_hook(hook: CommHook, marks: StepMarks, now: Callable[[], Mark]) -> 
 
 def _end_of_backward(callback: Callable[[], None]) -> None:
     sys.modules["torch"].autograd.Variable._execution_engine.queue_callback(callback)
+
+
+def is_sharded(kind: type) -> bool:
+    """Whether ``fully_shard`` made the class of a module."""
+    return any(base.__name__ == _WRAPPED for base in kind.__mro__)
+
+
+def is_fsdp(model: object, optimizer: Optimizer) -> bool:
+    """Whether ``fully_shard`` was called on a model, or on modules whose parameters are updated."""
+    if is_sharded(type(model)):
+        return True
+    if not any(name in sys.modules for name in _SHARDED_IN):
+        return False
+    # Sharded parameters are DTensors in any model.
+    return any(hasattr(parameter, "device_mesh") for parameter in parameters_of(optimizer))
+
+
+class FsdpReduction:
+    """The reduction by FSDP2.
+
+    Args:
+        model: Gives the names of parameters; it is not kept alive.
+    """
+
+    blocks_in_step = False
+
+    def __init__(self, model: Model) -> None:
+        self._names = {id(one): name for name, one in model.named_parameters()}
+
+    def name(self, parameter: Parameter) -> str | None:
+        """Its name in the model."""
+        return self._names.get(id(parameter))
+
+    def sent_bytes(self, parameter: Parameter) -> int:
+        """The bytes of the whole gradient, of which each rank keeps a share; 0 on one rank.
+
+        A reduced precision of communication is not known here.
+        """
+        distributed = sys.modules.get("torch.distributed")
+        is_alone = distributed is None or distributed.get_world_size() == 1
+        return 0 if is_alone else parameter.numel() * parameter.element_size()
+
+    def seen_bytes(self) -> Mapping[int, int]:
+        """Nothing."""
+        return {}
+
+    def begin_step(self) -> None:
+        """Forget the reduce-scatters of the step before: their marks may be used again."""
+        if COLLECTIVES.recording is not None:
+            COLLECTIVES.recording.last_reduce_scatter = None
+
+    def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
+        """Nothing: the collectives themselves are recorded."""
+        return []
+
+    def on_ready(self, marks: StepMarks) -> None:
+        """Nothing."""
+
+    def ready_clock(self, now: Callable[[], Mark]) -> Callable[[], Mark]:
+        """What marks a gradient as ready when its hook is called, after it was reduced.
+
+        Args:
+            now: A mark of this moment, which stands in where no reduce-scatter was seen.
+        """
+
+        def submitted() -> Mark:
+            recording = COLLECTIVES.recording
+            last = None if recording is None else recording.last_reduce_scatter
+            return now() if last is None else last
+
+        return submitted

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from hvdprof.collect.engines.ddp_reduction import DdpReduction, is_ddp
-from hvdprof.collect.engines.fsdp_reduction import FsdpReduction, is_fsdp
+from hvdprof.collect.engines.ddp_reduction import DdpReduction, FsdpReduction, is_ddp, is_fsdp
 from hvdprof.collect.engines.horovod_reduction import HorovodReduction, is_horovod
 from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter
 from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, BucketMarks, StepMarks, harmless

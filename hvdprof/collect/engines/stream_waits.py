@@ -1,4 +1,4 @@
-"""Waits of FSDP2 on a GPU, where no call blocks: the stream that computes waits for an event.
+"""Collectives of ``torch.distributed``: names, what each call asks, and waits that do not block.
 
 FSDP2 queues each collective on a stream of its own, records an event there behind it, and lets the
 stream that computes wait for that event before it uses the result. So a collective is submitted
@@ -14,15 +14,45 @@ the training process ends with a segmentation fault.
 """
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hvdprof.collect.steps.step_marks import WaitMarks
+from hvdprof.collect.steps.step_marks import Collective, WaitMarks
 from hvdprof.rundir.recording.recorder_format import USER
 
 _OF_FSDP = ("torch.distributed.fsdp.", "torch.distributed._composable.fsdp.")
+
+ALL_WAIT = (
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_gather",
+    "all_gather_coalesced",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_gather_single",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "monitored_barrier",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor",
+)
+"""Collectives from which no rank returns before every rank of the group has called them."""
+
+SOME_WAIT = (
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "reduce",
+    "scatter",
+    "scatter_object_list",
+)
+"""Collectives from which some ranks return before others have called them."""
 
 
 def is_of_fsdp(module: str) -> bool:
@@ -167,3 +197,30 @@ class StreamHooks:
                 found[0].stream_waits(wait, lambda: call(stream, event))
 
         return waiting
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveCall:
+    """A function of ``torch.distributed``: what is asked at each of its calls, found out once.
+
+    ``shown`` is how a rank that hangs in it is described. ``group_place`` and ``async_place`` are
+    the places of these arguments where they are not given by name.
+    """
+
+    shown: Collective
+    all_wait: bool
+    gathers: bool
+    group_place: int
+    async_place: int
+
+    @classmethod
+    def of(cls, name: str, function: Callable[..., object]) -> "CollectiveCall":
+        """That of a function with this name."""
+        places = {one: place for place, one in enumerate(inspect.signature(function).parameters)}
+        return cls(
+            shown=(name, ""),
+            all_wait=name in ALL_WAIT,
+            gathers=name.startswith("all_gather"),
+            group_place=places.get("group", len(places)),
+            async_place=places.get("async_op", len(places)),
+        )

@@ -14,8 +14,14 @@ from threading import get_ident
 from types import ModuleType
 from typing import Any
 
-from hvdprof.collect.engines.collective_calls import ALL_WAIT, SOME_WAIT, CollectiveCall
-from hvdprof.collect.engines.stream_waits import StreamHooks, StreamWaits, is_of_fsdp
+from hvdprof.collect.engines.stream_waits import (
+    ALL_WAIT,
+    SOME_WAIT,
+    CollectiveCall,
+    StreamHooks,
+    StreamWaits,
+    is_of_fsdp,
+)
 from hvdprof.collect.steps.step_marks import (
     COLLECTIVE_PHASE,
     StepMarks,

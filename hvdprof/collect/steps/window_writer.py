@@ -16,8 +16,8 @@ from hvdprof.collect.steps.step_sums import (
     power_of_two_below,
     waits_by_kind,
 )
+from hvdprof.rundir.recording.line_format import LongestStep, Spread, WindowLine
 from hvdprof.rundir.recording.recorder_format import StepLine
-from hvdprof.rundir.recording.window_line import LongestStep, Spread, WindowLine
 
 MOST_VALUES = 512
 """Values of a part from which every second one is dropped: quantiles of a window need no more."""

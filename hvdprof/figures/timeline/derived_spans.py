@@ -1,7 +1,4 @@
-"""Intervals of ranks that no row of EVENTS holds: evaluations, and time outside all phases.
-
-Tested in ``tests/figures/timeline/test_timeline_lanes.py``.
-"""
+"""Intervals of ranks that no row of EVENTS holds: evaluations, and time outside all phases."""
 
 from dataclasses import dataclass
 

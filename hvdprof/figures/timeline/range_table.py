@@ -9,9 +9,9 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.figures.timeline.counters import Executions
 from hvdprof.figures.timeline.rank_times import StepTimes
-from hvdprof.figures.timeline.time_text import length_text, place_text
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, Lanes
 from hvdprof.figures.timeline.timeline_rows import Row, RowChoice, lanes_of
+from hvdprof.figures.timeline.turn_axis import length_text, place_text
 from hvdprof.figures.timeline.viewport import Ints
 
 

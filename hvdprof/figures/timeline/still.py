@@ -1,20 +1,17 @@
-"""A timeline as SVG, which needs no script: three steps of the finding on every rank.
-
-Tested in ``tests/report/document/test_html_report.py``.
-"""
+"""A timeline as SVG, which needs no script: three steps of the finding on every rank."""
 
 from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
-from hvdprof.figures.style.palette import PART_COLOURS
+from hvdprof.figures.palette import PART_COLOURS
 from hvdprof.figures.timeline.derived_spans import NAMES
 from hvdprof.figures.timeline.event_details import timeline_passes
-from hvdprof.figures.timeline.opening import opening_of
-from hvdprof.figures.timeline.time_text import length_text
+from hvdprof.figures.timeline.event_search import opening_of
 from hvdprof.figures.timeline.timeline_lanes import BLOCKED, CATEGORIES, Lanes, pass_lanes
 from hvdprof.figures.timeline.timeline_rows import MOST_UNFOLDED
+from hvdprof.figures.timeline.turn_axis import length_text
 from hvdprof.figures.timeline.viewport import Ints
 from hvdprof.model.run import RunAnalysis
 

@@ -1,4 +1,4 @@
-"""The time axis on which the turns of hvdprof take a small, fixed width.
+"""The time axis: its texts, and the turns of hvdprof in a small, fixed width.
 
 Launches that are resident together take turns: between two of its own, a launch is stopped for
 seconds, which would leave its steps a few pixels. Times are ns since the start of the pass; a place
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.figures.timeline.rank_times import StepTimes
-from hvdprof.figures.timeline.time_text import length_text
 from hvdprof.figures.timeline.viewport import Ints, Spans
 from hvdprof.model.arrays import Bools, Float64s
 
@@ -20,6 +20,8 @@ _SETTLING_STEPS = 1
 """A turn begins with so many steps that no result uses."""
 # As wide as two steps, and still to be seen where steps are many; all turns are at most a quarter.
 _WIDTH_STEPS, _LEAST_SHARE, _MOST_SHARE = 2, 0.01, 0.25
+
+_IN_SECONDS_NS = 10_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +166,17 @@ def _empty_part(spans: Spans, start: int, stop: int) -> tuple[int, int]:
     until = np.concatenate([begun[order], [stop]])
     longest = int((until - free).argmax())
     return int(free[longest]), int(until[longest])
+
+
+def length_text(length_ns: float) -> str:
+    """A length in the unit that fits, ``'26.7 µs'``, ``'36.9 ms'``, ``'12.3 s'``."""
+    if abs(length_ns) < _IN_SECONDS_NS:
+        return units.milliseconds(length_ns)
+    return f"{length_ns / 1e9:,.1f} s"
+
+
+def place_text(time_ns: int) -> str:
+    """A time since the start of the pass to the microsecond, ``'36.912 ms'``, ``'12.345678 s'``."""
+    if abs(time_ns) < _IN_SECONDS_NS:
+        return f"{time_ns / 1e6:,.3f} ms"
+    return f"{time_ns / 1e9:,.6f} s"

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof import units
-from hvdprof.figures.style.palette import HOROVOD_COLOURS, PART_COLOURS
+from hvdprof.figures.palette import HOROVOD_COLOURS, PART_COLOURS
 from hvdprof.figures.timeline.counters import Executions, release_arrows
 from hvdprof.figures.timeline.range_table import view_answer
 from hvdprof.figures.timeline.rank_times import QUANTILES

@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
+from hvdprof.ingest.flight_recorder.dump_columns import belong_together, check_one_job, group_labels
 from hvdprof.ingest.flight_recorder.dump_file import Dump, DumpCall, DumpGroup, read_dump
-from hvdprof.ingest.flight_recorder.one_job import belong_together, check_one_job, group_labels
 from hvdprof.ingest.recognise import Recognised
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.collective_matching import with_matches

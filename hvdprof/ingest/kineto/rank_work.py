@@ -25,7 +25,7 @@ from hvdprof.ingest.kineto.trace_phases import (
 from hvdprof.ingest.kineto.trace_set import RankTrace
 from hvdprof.ingest.kineto.trace_steps import TraceStep
 from hvdprof.ingest.recorder.step_phases import summed_lengths
-from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.rundir.recording.recorder_format import (
     REDUCE_SCATTER,
     UNSHARD_BACKWARD,

@@ -25,7 +25,7 @@ from hvdprof.ingest.nsys.export_database import (
     version_of,
 )
 from hvdprof.ingest.nsys.nccl_payloads import read_nccl_ranges
-from hvdprof.model.nsys_events import NsysEvent, NsysEvents, NsysKind, NsysLane
+from hvdprof.model.tables.nsys_tables import NsysEvent, NsysEvents, NsysKind, NsysLane
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.regular_file import shown_name
 

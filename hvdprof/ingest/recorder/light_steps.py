@@ -11,9 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from hvdprof.ingest.recorder.recorded_windows import PHASE_PARTS, UNKNOWN, RecordedWindows
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
-from hvdprof.ingest.recorder.step_phases import UNSEEN
+from hvdprof.ingest.recorder.step_phases import PHASE_PARTS, UNKNOWN, UNSEEN, RecordedWindows
 from hvdprof.model.arrays import Bools, Float64s, Int64s
 
 LEAST_ROWS = 24

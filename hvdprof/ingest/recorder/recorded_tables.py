@@ -6,12 +6,11 @@ Tested by tests/ingest/test_load_run.py.
 import numpy as np
 import pandas as pd
 
-from hvdprof.ingest.recorder.clock_alignment import Alignment
-from hvdprof.ingest.recorder.recorded_windows import SPREAD_PARTS, UNKNOWN
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
-from hvdprof.ingest.recorder.step_phases import UNSEEN
+from hvdprof.ingest.recorder.session_rows import Alignment
+from hvdprof.ingest.recorder.step_phases import SPREAD_PARTS, UNKNOWN, UNSEEN
 from hvdprof.ingest.storage.blocks import Block, dtype_of_names, names
-from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.causes import RECORDED_PARTS
 
 
 def rank_block(

@@ -8,10 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.ingest.recorder.recorded_windows import RecordedWindows
-from hvdprof.ingest.recorder.step_phases import NUM_STEP_PARTS, UNSEEN, summed_lengths
+from hvdprof.ingest.recorder.step_phases import (
+    NUM_STEP_PARTS,
+    UNSEEN,
+    RecordedWindows,
+    summed_lengths,
+)
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.rundir.recording.recorder_format import SessionEndLine, SessionLine
 
 _FIRST_PART = 5

@@ -29,6 +29,7 @@ from hvdprof.ingest.recorder.step_phases import (
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.json_codec import JsonObject, whole_lines
+from hvdprof.rundir.recording.line_format import WindowLine
 from hvdprof.rundir.recording.recorder_codec import from_bytes
 from hvdprof.rundir.recording.recorder_format import (
     INJECTED,
@@ -47,7 +48,6 @@ from hvdprof.rundir.recording.recorder_format import (
     StepLine,
     TimelineLine,
 )
-from hvdprof.rundir.recording.window_line import WindowLine
 from hvdprof.rundir.regular_file import open_regular
 
 _LARGEST = 2**62

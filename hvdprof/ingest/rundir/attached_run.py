@@ -22,8 +22,14 @@ from hvdprof.ingest.rundir.attach_sources import (
     read_sources,
     sources_of,
 )
-from hvdprof.ingest.rundir.attached_copies import copies_of, distinct, name_in_run
-from hvdprof.ingest.rundir.attached_size import Counted, attached_engine, attached_size
+from hvdprof.ingest.rundir.attached_size import (
+    Counted,
+    attached_engine,
+    attached_size,
+    copies_of,
+    distinct,
+    name_in_run,
+)
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.model.cell_key import UNKNOWN

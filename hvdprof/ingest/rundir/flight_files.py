@@ -9,13 +9,12 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.flight_recorder.dump_columns import DumpColumns, read_dump_columns
+from hvdprof.ingest.flight_recorder.dump_columns import DumpColumns, group_labels, read_dump_columns
 from hvdprof.ingest.flight_recorder.dump_file import ARRIVALS_ONLY, DumpCall
 from hvdprof.ingest.flight_recorder.dump_tables import SOURCE
-from hvdprof.ingest.flight_recorder.one_job import group_labels
-from hvdprof.ingest.recorder.clock_alignment import Alignment, alignment_of
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_clock
+from hvdprof.ingest.recorder.session_rows import Alignment, alignment_of
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.blocks import Block, names, stacked
 from hvdprof.ingest.storage.parquet_cache import cached_frames

@@ -13,7 +13,7 @@ from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.model.tables.live_tables import WATCHED_EVENTS
+from hvdprof.model.tables.finding_tables import WATCHED_EVENTS
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.plain_text import printable
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files

@@ -22,8 +22,8 @@ from hvdprof.model.tables.forecast_tables import (
     FORECAST_MEASURE,
     FORECAST_WIDTHS,
 )
-from hvdprof.model.tables.net_tables import NET_TRANSFERS
 from hvdprof.model.tables.run_tables import TURNS
+from hvdprof.model.tables.sample_tables import NET_TRANSFERS
 from hvdprof.rundir.json_codec import DAMAGE, JsonObject, decode, parse_json, read_json, read_lines
 from hvdprof.rundir.launch_format import DdpFacts
 from hvdprof.rundir.layout import RunPaths

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hvdprof.ingest.recorder.clock_alignment import UNKNOWN_ERROR_NS, Alignment
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
+from hvdprof.ingest.recorder.session_rows import UNKNOWN_ERROR_NS, Alignment
 from hvdprof.ingest.storage.blocks import Block, names
 from hvdprof.ingest.timeline.horovod_timeline import Summary, TimelineFile
 from hvdprof.ingest.timeline.meaning.activities import PARTS

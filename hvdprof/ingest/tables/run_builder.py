@@ -31,15 +31,15 @@ from hvdprof.model.tables.window_tables import EVALUATIONS, WINDOWS
 from hvdprof.rundir.manifest import Manifest
 
 if TYPE_CHECKING:
-    from hvdprof.ingest.recorder.clock_alignment import Alignment
     from hvdprof.ingest.recorder.recorder_file import RecorderFile
+    from hvdprof.ingest.recorder.session_rows import Alignment
     from hvdprof.ingest.storage.cached_table import CachedTable
     from hvdprof.ingest.tables.event_tables import StepTimes
     from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
 import numpy as np
 
-from hvdprof.ingest.recorder.clock_alignment import Alignment
 from hvdprof.ingest.recorder.recorder_file import SegmentRecording
+from hvdprof.ingest.recorder.session_rows import Alignment
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 
 

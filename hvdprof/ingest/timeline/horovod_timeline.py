@@ -4,16 +4,20 @@
 the modules of ``meaning`` find what its columns mean.
 """
 
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.text.text_chunks import Chunks, Progress
+from hvdprof.ingest.text.text_chunks import CHUNK_BYTES, Chunks, Progress
 from hvdprof.ingest.timeline.machine_code import NotCompiledError, has_numba
-from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
+from hvdprof.ingest.timeline.meaning.fact_counts import (
+    FactCounts,
+    PendingNegotiation,
+    with_missing_ranks,
+)
 from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts, facts_of
 from hvdprof.ingest.timeline.meaning.file_notes import notes_of
-from hvdprof.ingest.timeline.meaning.pending import PendingNegotiation, with_missing_ranks
 from hvdprof.ingest.timeline.meaning.semantics import semantics_of
 from hvdprof.ingest.timeline.meaning.step_inference import InferredSteps, infer_steps
 from hvdprof.ingest.timeline.meaning.ticks import cycle_of
@@ -27,7 +31,6 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
 )
 from hvdprof.ingest.timeline.syntax.pairing import Pairing, PlainPairing
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline, epochs_in_range
-from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.regular_file import open_regular, shown_name
@@ -229,3 +232,9 @@ def _what_is(path: Path, raw: RawTimeline) -> str:
         return "it is binary data"
     first = head.lstrip()[:1]
     return "it is JSON of another kind or cut off" if first in (b"{", b"[") else "it is other text"
+
+
+def parse_plain(content: bytes, *, chunk_bytes: int = CHUNK_BYTES) -> RawTimeline:
+    """What the content of a file says; never an error."""
+    chunks = Chunks(io.BytesIO(content), len(content), chunk_bytes=chunk_bytes)
+    return Reader(chunks, PlainPairing()).read()

@@ -15,8 +15,7 @@ from hvdprof.errors import (
     UsageError,
 )
 from hvdprof.launch.functions.function_job import FunctionJob, name_of, returned
-from hvdprof.launch.functions.in_python import InPython
-from hvdprof.launch.functions.on_ray import OnRay
+from hvdprof.launch.functions.in_python import InPython, OnRay
 from hvdprof.launch.functions.on_spark import OnSpark
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.preflight import GLOO, MPI
@@ -32,7 +31,7 @@ from hvdprof.launch.remote.remote_launch import ready_hosts
 from hvdprof.launch.run.bench_run import find_tools, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder
 from hvdprof.launch.run.script_run import prepare_function
-from hvdprof.launch.run.sweep_progress import SilentProgress
+from hvdprof.launch.run.sweep_state import SilentProgress
 from hvdprof.machine.mpi import OPENMPI, Mpi
 from hvdprof.rundir.manifest import Manifest, Mode
 

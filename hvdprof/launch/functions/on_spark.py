@@ -20,9 +20,9 @@ from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
 from hvdprof.launch.functions.function_job import FunctionJob, call_session
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
+from hvdprof.launch.processes.interruption import OrphanGuard
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome
 from hvdprof.launch.processes.marked_processes import end_marked
-from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.rundir.failures.log_prefixes import TAG
 from hvdprof.rundir.written_file import open_run_file
 

@@ -14,8 +14,13 @@ from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.batch_launch import find_batch_launch
 from hvdprof.launch.launchers.elastic_job import HorovodrunElastic
 from hvdprof.launch.launchers.launch_job import Job, Launcher
-from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun, require_pmix
-from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
+from hvdprof.launch.launchers.slurm_allocation import (
+    SrunGloo,
+    SrunMpi,
+    find_allocation,
+    find_srun,
+    require_pmix,
+)
 from hvdprof.launch.plan.options import (
     HOROVODRUN,
     IN_A_JOB,

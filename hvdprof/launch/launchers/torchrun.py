@@ -1,15 +1,23 @@
-"""``torchrun``, PyTorch's own launcher, for ranks of DDP on this host or on several."""
+"""Ranks without Horovod: ``torchrun`` for DDP, and the workers of ``tf.distribute``."""
 
 from dataclasses import dataclass
 
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
-from hvdprof.launch.plan.provenance import python_program
-from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, DDP_ENGINE
+from hvdprof.launch.plan.workload import python_program
+from hvdprof.rundir.plan import (
+    DATA_PARALLEL_ENGINE,
+    DDP_ENGINE,
+    TF_ENGINES,
+    TF_OF_ONE_PROCESS,
+    TF_PARAMETER_SERVER,
+)
 
 LOOPBACK = "127.0.0.1"
 OF_TORCHRUN = (DDP_ENGINE, DATA_PARALLEL_ENGINE)
 _ON_HOSTS = "hvdprof.launch.remote.torchrun_hosts"
+
+_ON_THIS_HOST = "hvdprof.launch.remote.tensorflow_workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +64,30 @@ class TorchrunForDdp:
     def command(self, job: Job) -> list[str]:
         """The argument list of the launcher that the job's engine needs."""
         launcher = Torchrun() if job.engine in OF_TORCHRUN else self.others
+        return launcher.command(job)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowWorkers:
+    """Starts one worker per rank on this host, each with its place in ``TF_CONFIG``."""
+
+    def command(self, job: Job) -> list[str]:
+        """``python -m hvdprof.launch.remote.tensorflow_workers --np N -- PROGRAM``.
+
+        Under ParameterServerStrategy with ``--parameter-server``.
+        """
+        size = 1 if job.engine in TF_OF_ONE_PROCESS else job.size
+        server = ["--parameter-server"] if job.engine == TF_PARAMETER_SERVER else []
+        return [*python_program(_ON_THIS_HOST, f"--np={size}", *server, "--"), *job.program]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowForItsEngines:
+    """Starts ranks of ``tf.distribute`` by ``TensorFlowWorkers``, others by another launcher."""
+
+    others: Launcher
+
+    def command(self, job: Job) -> list[str]:
+        """The argument list of the launcher that the job's engine needs."""
+        launcher = TensorFlowWorkers() if job.engine in TF_ENGINES else self.others
         return launcher.command(job)

@@ -16,9 +16,8 @@ from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS, ddp_argument
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import OTHER_ENGINES, TORCH_DISTRIBUTED_ENGINES
-from hvdprof.rundir.recording.line_format import LINES_HZ
+from hvdprof.rundir.recording.line_format import LIGHT, LINES_HZ
 from hvdprof.rundir.recording.sample_format import FLOPS
-from hvdprof.rundir.recording.window_line import LIGHT
 
 PASS_MARK = "HVDPROF_PASS_MARK"
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"

@@ -1,4 +1,4 @@
-"""The options of ``hvdprof run`` and of functions that are measured from Python."""
+"""The options of ``hvdprof run``, of measured functions, and of manifests for Kubernetes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hvdprof.launch.plan.options import (
     DESIGN,
     ELASTIC,
+    KUBERNETES,
     MEASUREMENT,
     OUTPUT,
     PRICE_HELP,
@@ -21,6 +22,8 @@ FUNCTION_LAUNCHERS = (HOROVOD_RUN, SPARK, RAY)
 
 ENV_HELP = "Set a variable for the ranks: NAME=VALUE. Can be given several times."
 NET_HELP = "Measure the network first, for some seconds, where ranks run on several hosts."
+
+MPIJOB, TRAINJOB = "mpijob", "trainjob"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,3 +179,35 @@ class FunctionOptions(TrainingOptions):
         HOROVOD_RUN, f"{', '.join(FUNCTION_LAUNCHERS)}.", "launcher=", panel=RANKS
     )
     price: float | None = option(None, PRICE_HELP, "--price", panel=OUTPUT, lowest=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesOptions:
+    """Where in a cluster the job runs; ``kind`` is None where it does not run there."""
+
+    kind: str | None = option(
+        None,
+        f"{MPIJOB} or {TRAINJOB}: print the manifest of the job for kubectl, and start nothing. "
+        f"An {MPIJOB} has pods that ssh reaches; a {TRAINJOB} has all ranks in one pod.",
+        "--kubernetes",
+        panel=KUBERNETES,
+        known=(MPIJOB, TRAINJOB),
+    )
+    image: str | None = option(
+        None,
+        f"The image: hvdprof, the script and what it needs; for an {MPIJOB} sshd, too.",
+        "--image",
+        panel=KUBERNETES,
+    )
+    claim: str | None = option(
+        None,
+        "The PersistentVolumeClaim that keeps the run directory; ReadWriteMany for several pods.",
+        "--claim",
+        panel=KUBERNETES,
+    )
+    namespace: str | None = option(
+        None, "The namespace; that of kubectl when not given.", "--namespace", panel=KUBERNETES
+    )
+    pod_ranks: int = option(
+        1, f"Ranks per pod of an {MPIJOB}.", "--pod-ranks", panel=KUBERNETES, lowest=1
+    )

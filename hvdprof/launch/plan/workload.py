@@ -1,15 +1,21 @@
-"""What the ranks of a pass run: the reference models, or a script of the user."""
+"""What the ranks of a pass run, a reference model or a script, and its versions and commit."""
 
 import os
+import platform
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+from hvdprof import __version__
 from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER as STARTUP_FOLDER
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.options import TORCHRUN
-from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.settings import Settings
+from hvdprof.machine.install.horovod_features import HorovodBuild
+from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import LEAST_STEPS_OF_RESULT, OTHER_ENGINES
@@ -79,3 +85,62 @@ def least_partial_steps(settings: Settings) -> int | None:
     if settings.script is None:
         return None
     return settings.num_warmup_batches + LEAST_STEPS_OF_RESULT
+
+
+def versions(horovod: HorovodBuild, mpi: Mpi | None) -> dict[str, str]:
+    """Versions of what a result depends on, by name."""
+    known = {
+        "hvdprof": __version__,
+        "python": platform.python_version(),
+        "torch": horovod.torch_version,
+        "tensorflow": horovod.tensorflow_version,
+        "horovod": horovod.version,
+        "system": platform.platform(),
+    }
+    known = {name: version for name, version in known.items() if version}
+    if mpi is not None:
+        known["mpi"] = f"{mpi.flavour} {mpi.version}"
+    if horovod.nccl_version:
+        known["nccl"] = horovod.nccl_version
+    return known
+
+
+def git_state(folder: Path) -> dict[str, str | bool | None] | None:
+    """Commit and cleanness of the working tree that a folder lies in; None outside of one.
+
+    ``dirty`` is None where git does not answer within seconds, as over a slow network.
+    """
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    # The user's index must not change.
+    changes = _git(folder, "--no-optional-locks", "status", "--porcelain")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes)}
+
+
+def python_program(module: str, *arguments: str) -> tuple[str, ...]:
+    """The argument list that runs a module in this interpreter, on every rank alike.
+
+    The working directory is not searched for imports: a ``json.py`` in it would run. It is where
+    hvdprof itself was found there, as in a checkout that is not installed.
+    """
+    try:
+        found_here = Path(__file__).resolve().parents[3] == Path.cwd().resolve()
+    except OSError:
+        # A script has removed it.
+        found_here = False
+    safe = () if found_here else ("-P",)
+    return (sys.executable, *safe, "-m", module, *arguments)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    git = shutil.which("git")
+    if git is None:
+        return None
+    try:
+        answer = subprocess.run(
+            [git, "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None

@@ -1,16 +1,22 @@
-"""Signals that ask for an end as one exception, raised once: cleaning up is not cut short."""
+"""What ends a launch: signals, raised once as an exception, or the loss of its launching side."""
 
 import contextlib
 import os
+import shlex
 import signal
+import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
 
-from hvdprof.errors import InterruptedRunError
+from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError
+from hvdprof.launch.plan.environment import PASS_MARK
+from hvdprof.launch.plan.workload import INSTALLED_ALONE, python_program
 
 _HANDLED_BYTES = 64
+
+_DISMISSED = b".\n"
 
 
 @contextlib.contextmanager
@@ -100,3 +106,39 @@ def _signals() -> tuple[signal.Signals, ...]:
     asked = (signal.SIGINT, signal.SIGTERM)
     ignores_hangup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return asked if ignores_hangup else (*asked, signal.SIGHUP)
+
+
+class OrphanGuard:
+    """Runs commands if this process dies before it dismisses the guard.
+
+    Args:
+        commands: Argument lists; they run at the same time.
+
+    Raises:
+        EnvironmentNotReadyError: There is no shell.
+    """
+
+    def __init__(self, *commands: Sequence[str]) -> None:
+        at_once = "".join(f"{shlex.join(command)} & " for command in commands)
+        own = {name: value for name, value in os.environ.items() if name != PASS_MARK}
+        try:
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", f"read -r dismissed || {{ {at_once}wait; }}"],
+                env={**own, **INSTALLED_ALONE},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                # A signal to the group of the launching side, such as Ctrl-C, is not for the guard.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EnvironmentNotReadyError(f"Could not start /bin/sh: {error.strerror}.") from error
+
+    @classmethod
+    def of_mark(cls, mark: str) -> "OrphanGuard":
+        """A guard that ends every process on this host whose environment carries the mark."""
+        return cls(python_program("hvdprof.launch.processes.marked_processes", mark))
+
+    def dismiss(self) -> None:
+        """The processes are gone, so the guard ends without running its commands."""
+        self._shell.communicate(_DISMISSED)

@@ -15,14 +15,13 @@ from typing import IO
 from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
-from hvdprof.launch.processes.interruption import to_its_end
+from hvdprof.launch.processes.interruption import OrphanGuard, to_its_end
 from hvdprof.launch.processes.marked_processes import (
     end_marked,
     marked_processes,
     process_name,
     with_descendants,
 )
-from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.launch.processes.own_folders import OwnFolders
 from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.layout import PassPaths

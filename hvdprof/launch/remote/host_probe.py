@@ -13,12 +13,12 @@ from pathlib import Path
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.plan.provenance import versions
+from hvdprof.launch.plan.workload import versions
 from hvdprof.machine.hostname import hostname_resolves
 from hvdprof.machine.install.horovod_features import HorovodBuild, ask_horovod, require_torch
 from hvdprof.machine.mpi import find_mpi
 from hvdprof.rundir.json_codec import parse_json
-from hvdprof.rundir.recording.host_format import HostFacts
+from hvdprof.rundir.recording.sample_format import HostFacts
 
 MARK = "hvdprof-host: "
 OF_TORCH = "torch"

@@ -20,11 +20,11 @@ from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO
-from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import Settings
+from hvdprof.launch.plan.workload import python_program
 from hvdprof.launch.remote.host_probe import OF_TORCH, HostProbe, parse_probe
 from hvdprof.launch.remote.remote_shell import HostShell, hosts_with_ranks
-from hvdprof.rundir.recording.host_format import HostFacts
+from hvdprof.rundir.recording.sample_format import HostFacts
 
 SURVEY_TIMEOUT_S = 180.0
 COMPARED = {

@@ -19,8 +19,7 @@ from typing import IO, cast
 
 from hvdprof import units
 from hvdprof.errors import HvdprofError, UnreadableInputError
-from hvdprof.launch.plan.provenance import python_program
-from hvdprof.launch.remote.fetch import last_line
+from hvdprof.launch.plan.workload import python_program
 from hvdprof.launch.remote.live_files import (
     SILENT_S,
     WORD_S,
@@ -30,7 +29,7 @@ from hvdprof.launch.remote.live_files import (
     new_requests,
 )
 from hvdprof.launch.remote.pass_files import MAX_BYTES
-from hvdprof.launch.remote.remote_shell import HostShell
+from hvdprof.launch.remote.remote_shell import HostShell, last_line
 from hvdprof.rundir.layout import watched_mark
 from hvdprof.rundir.written_file import file_mode, open_descriptor, open_whole
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hvdprof.collect.network.net_probe import MARK
+from hvdprof.collect.net_probe import MARK
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
@@ -16,9 +16,8 @@ from hvdprof.launch.plan.bench_settings import Machine
 from hvdprof.launch.plan.environment import inherited_environment, names_to_pass_on
 from hvdprof.launch.plan.hosts import parse_hosts
 from hvdprof.launch.plan.options import PLACING_THEMSELVES, SRUN
-from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import Resolved
-from hvdprof.launch.plan.workload import INSTALLED_ALONE
+from hvdprof.launch.plan.workload import INSTALLED_ALONE, python_program
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Watch, run_to_end
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
@@ -84,7 +83,7 @@ class NetProbe:
         return Job(
             size=len(names),
             program=python_program(
-                "hvdprof.collect.network.net_probe",
+                "hvdprof.collect.net_probe",
                 *("--sizes", ",".join(map(str, self.effort.sizes))),
                 *("--seconds", f"{self.effort.seconds:g}"),
                 *("--np", str(len(names))),

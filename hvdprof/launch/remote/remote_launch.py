@@ -9,17 +9,24 @@ from pathlib import Path
 from hvdprof import units
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.hosts import is_this_host
-from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import Settings
+from hvdprof.launch.plan.workload import python_program
+from hvdprof.launch.processes.interruption import OrphanGuard
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
-from hvdprof.launch.processes.orphan_guard import OrphanGuard
-from hvdprof.launch.remote.fetch import FILES, WatchFetch, fetch, module_error, on_each
-from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.host_survey import ask_hosts, has_other_hosts
-from hvdprof.launch.remote.host_watch import HostWatch
+from hvdprof.launch.remote.host_watch import HostWatch, capacity_of, fit_to_hosts
 from hvdprof.launch.remote.live_copies import LiveCopies
 from hvdprof.launch.remote.pass_files import pack
-from hvdprof.launch.remote.remote_shell import HostShell, host_shell, hosts_with_ranks
+from hvdprof.launch.remote.remote_shell import (
+    FILES,
+    HostShell,
+    WatchFetch,
+    fetch,
+    host_shell,
+    hosts_with_ranks,
+    module_error,
+    on_each,
+)
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rank_names import ranks_named

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from hvdprof.errors import HvdprofError
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
-from hvdprof.launch.plan.provenance import python_program
+from hvdprof.launch.plan.workload import python_program
 from hvdprof.launch.remote.remote_shell import HostShell, ssh_shell
 
 GRACE_S = 15.0

@@ -13,8 +13,13 @@ from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, Usage
 from hvdprof.launch.launchers.batch_launch import hosts_of_job
 from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
-from hvdprof.launch.launchers.tf_workers import TensorFlowForItsEngines, TensorFlowWorkers
-from hvdprof.launch.launchers.torchrun import OF_TORCHRUN, Torchrun, TorchrunForDdp
+from hvdprof.launch.launchers.torchrun import (
+    OF_TORCHRUN,
+    TensorFlowForItsEngines,
+    TensorFlowWorkers,
+    Torchrun,
+    TorchrunForDdp,
+)
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import (
     KnownModel,
@@ -43,11 +48,11 @@ from hvdprof.launch.plan.preflight import (
     require_open_files,
     require_working_directory,
 )
-from hvdprof.launch.plan.provenance import git_state, versions
 from hvdprof.launch.plan.settings import Resolved, Settings, read_settings
+from hvdprof.launch.plan.workload import git_state, versions
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_progress import SweepProgress
+from hvdprof.launch.run.sweep_state import SweepProgress
 from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.machine.install.build_tools import available_memory_bytes
 from hvdprof.machine.install.horovod_features import (
@@ -57,11 +62,11 @@ from hvdprof.machine.install.horovod_features import (
     require_torch,
 )
 from hvdprof.machine.mpi import Mpi, find_mpi
+from hvdprof.rundir.gpu_crowd import PRICE_OPTION, price_in
 from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
 from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, HOROVOD_ENGINE, TF_ENGINES
-from hvdprof.rundir.price import PRICE_OPTION, price_in
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
 from hvdprof.rundir.run_lock import exclusive_run
 from hvdprof.rundir.written_file import check_place

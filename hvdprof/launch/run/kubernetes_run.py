@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.launchers.kubernetes_job import MOUNT, KubernetesJob
+from hvdprof.launch.launchers.job_script import MOUNT, KubernetesJob
 from hvdprof.launch.plan.bench_options import PRESETS, BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel, check_bench_options
-from hvdprof.launch.plan.kubernetes_options import MPIJOB, KubernetesOptions
 from hvdprof.launch.plan.options import (
     PLACING_THEMSELVES,
     SRUN,
@@ -18,7 +17,7 @@ from hvdprof.launch.plan.options import (
     check_options,
 )
 from hvdprof.launch.plan.preflight import AUTO
-from hvdprof.launch.plan.run_options import RunOptions
+from hvdprof.launch.plan.run_options import MPIJOB, KubernetesOptions, RunOptions
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.script_command import script_name
 from hvdprof.launch.run.script_run import check_script_options, sizes_of

@@ -17,11 +17,11 @@ from hvdprof.launch.plan.settings import (
     failed_beside,
 )
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, Watch
+from hvdprof.launch.run.resident_launch import ResidentLaunch
+from hvdprof.launch.run.resident_launches import run_residents
 from hvdprof.launch.run.sweep_state import SweepState
+from hvdprof.launch.run.turn_socket import resident_warn_s
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
-from hvdprof.launch.turns.resident_launch import ResidentLaunch
-from hvdprof.launch.turns.resident_launches import run_residents
-from hvdprof.launch.turns.turn_socket import resident_warn_s
 from hvdprof.machine.install.build_tools import available_memory_bytes
 from hvdprof.machine.load import CpuUse
 from hvdprof.rundir.layout import PassPaths

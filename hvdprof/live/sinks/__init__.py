@@ -1,1 +1,1 @@
-"""Where live figures and events go: one module per destination, all optional, none in a rank."""
+"""Where live figures and events go: all optional, none in a rank."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, HvdprofError, MissingExtraError, UsageError
-from hvdprof.live.sinks.fail_open import FailOpen
-from hvdprof.live.sinks.sink import Sink, Summary, reason_of
+from hvdprof.live.sinks.fail_open import FailOpen, Sink, Summary, reason_of
 from hvdprof.rundir.written_file import check_new
 
 
@@ -70,7 +69,7 @@ def check_publish(folder: Path, to: Sequence[str], *, overwrite: bool) -> None:
     """
     _check_known(to, OF_FINISHED_RUNS)
     if "tensorboard" in to:
-        from hvdprof.live.sinks.tensorboard import FOLDER, REPORT
+        from hvdprof.live.sinks.trackers import FOLDER, REPORT
 
         check_new(folder / FOLDER / REPORT, overwrite=overwrite)
 
@@ -145,19 +144,19 @@ def _errors_of(name: str) -> Iterator[None]:
 
 def _destination(name: str, folder: Path) -> Sink:
     if name == "otel":
-        from hvdprof.live.sinks.otel import OtelMetrics
+        from hvdprof.live.sinks.metrics_server import OtelMetrics
 
         return OtelMetrics()
     if name == "wandb":
-        from hvdprof.live.sinks.wandb_run import WandbRun
+        from hvdprof.live.sinks.trackers import WandbRun
 
         return WandbRun(folder)
     if name == "mlflow":
-        from hvdprof.live.sinks.mlflow_run import MlflowRun
+        from hvdprof.live.sinks.trackers import MlflowRun
 
         return MlflowRun(folder)
     if name == "tensorboard":
-        from hvdprof.live.sinks.tensorboard import TensorboardFiles
+        from hvdprof.live.sinks.trackers import TensorboardFiles
 
         return TensorboardFiles(folder)
     from hvdprof.live.sinks.kubeflow import KubeflowStatus

@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import asdict
 
 from hvdprof.errors import UsageError
-from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.fail_open import Sink
 from hvdprof.live.snapshot import Event, Snapshot
 from hvdprof.plain_text import printable
 

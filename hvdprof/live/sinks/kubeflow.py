@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hvdprof.errors import UsageError
 from hvdprof.live.flat_figures import flat_figures
-from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.fail_open import Sink
 from hvdprof.live.snapshot import Snapshot
 
 PREFIXES = ("KUBEFLOW_TRAINER_SERVER_", "KUBEFLOW_TRAINER_STATUS_")

@@ -18,7 +18,7 @@ from hvdprof.machine.install.torch_install import TorchInstall, find_torch
 from hvdprof.machine.load import load_average
 from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.masking import recorded_environment
-from hvdprof.rundir.recording.host_format import HostFacts
+from hvdprof.rundir.recording.sample_format import HostFacts
 
 _LAUNCHER_VARIABLES = (
     "HOROVOD_RANK",

@@ -1,8 +1,4 @@
-"""Tables on the parts of a step, overlap of communication, cost of collectives and of tensors.
-
-Tested in ``tests/model/tables/test_run_tables.py`` and
-``tests/analyze/communication/test_tensor_sums.py``.
-"""
+"""Tables on the parts of a step, overlap of communication, cost of collectives and of tensors."""
 
 from hvdprof.model.schema import Column, Table
 

@@ -1,7 +1,4 @@
-"""Tables of a comparison of two runs.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables of a comparison of two runs."""
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table

@@ -1,7 +1,4 @@
-"""Tables of a forecast: efficiency at other numbers of ranks, and what limits and widens it.
-
-Tested in ``tests/model/test_forecast.py``.
-"""
+"""Tables of a forecast: efficiency at other numbers of ranks, and what limits and widens it."""
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table

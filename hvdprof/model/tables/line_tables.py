@@ -1,7 +1,4 @@
-"""Tables of sampled lines of code and named calls: as recorded, and what they explain.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables of sampled lines of code and named calls: as recorded, and what they explain."""
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table

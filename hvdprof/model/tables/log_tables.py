@@ -1,7 +1,4 @@
-"""Tables of job output: Horovod's log, failures, autotuning, throughput.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables of job output: Horovod's log, failures, autotuning, throughput."""
 
 from hvdprof.model.schema import Column, Table
 

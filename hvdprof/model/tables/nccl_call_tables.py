@@ -1,7 +1,4 @@
-"""Tables of NCCL calls, NCCL problems, and the kinds of lines in a log.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables of NCCL calls, NCCL problems, and the kinds of lines in a log."""
 
 from hvdprof.model.schema import Column, Table
 

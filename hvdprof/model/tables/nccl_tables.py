@@ -1,8 +1,6 @@
 """The tables of an NCCL log; one row stands for one statement of the log.
 
 Every row carries the file and line it was read from, so that a finding can show its evidence.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
 """
 
 from hvdprof.model.schema import Column, Table

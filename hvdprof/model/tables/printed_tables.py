@@ -1,7 +1,4 @@
-"""Tables of what programs print: DeepSpeed, Megatron, NeMo, debuggers, benchmarks of bandwidth.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables of what programs print: DeepSpeed, Megatron, NeMo, debuggers, benchmarks of bandwidth."""
 
 from hvdprof.model.schema import Column, Table
 

@@ -3,8 +3,6 @@
 Profiler traces, flight recorder dumps, verbose logs of NCCL's Inspector and exports of Nsight
 Systems with payloads fill ``RANK_COLLECTIVES``: each row is one call on one rank, and ``match_id``
 joins the rows of one collective. ``MATCHED_COLLECTIVES`` is computed of it on corrected clocks.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
 """
 
 from hvdprof.model.schema import Column, Table

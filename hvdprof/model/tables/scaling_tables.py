@@ -1,7 +1,4 @@
-"""The tables of step times and scaling: steps of the job, launches, cells and their losses.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""The tables of step times and scaling: steps of the job, launches, cells and their losses."""
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table

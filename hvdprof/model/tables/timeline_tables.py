@@ -1,7 +1,4 @@
-"""Tables of timeline files and of what is derived from them, beside their rows in ``EVENTS``.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables of timeline files and of what is derived from them, beside their rows in ``EVENTS``."""
 
 from hvdprof.model.schema import Column, Table
 

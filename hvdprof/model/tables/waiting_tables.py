@@ -1,7 +1,4 @@
-"""Tables of waiting between ranks: who costs whom how much, and the clock error that limits it.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables of waiting between ranks: who costs whom how much, and the clock error that limits it."""
 
 from hvdprof.model.schema import Column, Table
 

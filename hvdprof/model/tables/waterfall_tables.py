@@ -1,7 +1,4 @@
-"""Tables of lost time by cause against the baseline, and of the potential gain of remedies.
-
-Tested in ``tests/model/tables/test_run_tables.py``.
-"""
+"""Tables of lost time by cause against the baseline, and of the potential gain of remedies."""
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table

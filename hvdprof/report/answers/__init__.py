@@ -1,1 +1,1 @@
-"""What commands answer beside the report on a run: each as sections, JSON and, some, CSV."""
+"""What commands answer beside the report on a run, such as a comparison of two runs."""

@@ -12,13 +12,13 @@ from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.results.forecast import Forecast
 from hvdprof.report.answer import Answer, rows_csv
-from hvdprof.report.forecast.forecast_page import (
+from hvdprof.report.json_values import JsonObject, json_rows
+from hvdprof.report.sections.forecast_page import (
     forecast_object,
     render_forecast_csv,
     terminal_sections,
 )
-from hvdprof.report.forecast.forecast_texts import network_name
-from hvdprof.report.json_values import JsonObject, json_rows
+from hvdprof.report.sections.forecast_texts import network_name
 from hvdprof.report.sections.section import Head, Page, Section
 
 SCORE_SCHEMA_VERSION = 1

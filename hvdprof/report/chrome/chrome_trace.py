@@ -8,15 +8,16 @@ from typing import IO, ClassVar
 
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
-from hvdprof.report.chrome.trace_event import (
-    EventKind,
-    Lane,
-    TraceEvent,
-    in_order_of_time,
-)
 from hvdprof.report.chrome.trace_horovod_lanes import counters, horovod_lanes
 from hvdprof.report.chrome.trace_rank_lanes import derived_rows, rank_lanes
-from hvdprof.report.chrome.trace_selection import TracedPass, select_pass
+from hvdprof.report.chrome.trace_selection import (
+    EventKind,
+    Lane,
+    TracedPass,
+    TraceEvent,
+    in_order_of_time,
+    select_pass,
+)
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject
 from hvdprof.rundir.plan import DDP_ENGINE

@@ -15,9 +15,8 @@ import pandas as pd
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.interval_lanes import lanes_without_overlap
-from hvdprof.model.nsys_events import NsysEvents, NsysKind
 from hvdprof.model.run import Run
-from hvdprof.model.tables.nsys_tables import NSYS_GPUS
+from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NsysEvents, NsysKind
 from hvdprof.model.tables.rank_collective_tables import (
     INSPECTOR_COLLECTIVES,
     NO_MATCH,
@@ -26,7 +25,7 @@ from hvdprof.model.tables.rank_collective_tables import (
 )
 from hvdprof.model.tables.timeline_tables import TIMELINES
 from hvdprof.report.chrome.chrome_trace import TraceContent
-from hvdprof.report.chrome.trace_event import (
+from hvdprof.report.chrome.trace_selection import (
     Lane,
     TraceEvent,
     in_order_of_time,

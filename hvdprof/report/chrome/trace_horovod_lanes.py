@@ -9,14 +9,14 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.interval_lanes import lanes_without_overlap
-from hvdprof.report.chrome.trace_event import (
+from hvdprof.report.chrome.trace_selection import (
     EventKind,
     Lane,
+    TracedPass,
     TraceEvent,
     in_order_of_time,
     rows_of,
 )
-from hvdprof.report.chrome.trace_selection import TracedPass
 from hvdprof.report.json_values import JsonObject
 
 _ENTRY = ["segment", "fusion_id"]

@@ -7,11 +7,16 @@ import pandas as pd
 
 from hvdprof.figures.timeline.derived_spans import EVALUATION, NAMES, OUTSIDE, derived_spans
 from hvdprof.model.cell_key import setting_name
-from hvdprof.report.chrome.trace_event import Lane, TraceEvent, in_order_of_time, rows_of
-from hvdprof.report.chrome.trace_selection import TracedPass
+from hvdprof.report.chrome.trace_selection import (
+    Lane,
+    TracedPass,
+    TraceEvent,
+    in_order_of_time,
+    rows_of,
+)
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 
-# The nearest to hvdprof.figures.style.palette among the names that chrome://tracing knows; Perfetto
+# The nearest to hvdprof.figures.palette among the names that chrome://tracing knows; Perfetto
 # chooses its own.
 _COLOURS = {
     "data": "yellow",

@@ -1,9 +1,12 @@
-"""Which part of a run a Chrome trace shows: passes lie at different times, so it is one of them."""
+"""Which part of a run a Chrome trace shows, and what such a trace is made of."""
 
+import heapq
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -14,6 +17,7 @@ from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS
 from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVES
 from hvdprof.model.tables.window_tables import EVALUATIONS, WINDOWS
+from hvdprof.report.json_values import JsonValue
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Mode
@@ -165,3 +169,50 @@ def _attached_alone(run: Run, attached: Sequence[AttachedFile]) -> str:
 
 def _has_text(path: Path) -> bool:
     return path.is_file() and path.stat().st_size > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A thread of the viewer: ``process`` and ``thread`` number it, ``name`` labels it."""
+
+    process: int
+    thread: int
+    name: str
+
+
+class EventKind(StrEnum):
+    """What an event is, by its letter in the format; an interval without a length is an instant."""
+
+    INTERVAL = "X"
+    COUNTER = "C"
+    FLOW_START = "s"
+    FLOW_END = "f"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """An interval on a lane, or an instant where ``dur_ns`` is ``None``.
+
+    ``flow`` is the number that the two ends of an arrow share. ``category`` is the name of the lane
+    without the number of a further one, unless it is given.
+    """
+
+    lane: Lane
+    name: str
+    start_ns: int
+    dur_ns: int | None
+    args: Mapping[str, JsonValue] = field(default_factory=dict)
+    colour: str = ""
+    kind: EventKind = EventKind.INTERVAL
+    flow: int = 0
+    category: str = ""
+
+
+def rows_of(table: pd.DataFrame) -> Iterator[Any]:
+    """The rows one by one, columns as attributes, without a copy of the table."""
+    return iter(table.itertuples())
+
+
+def in_order_of_time(sources: Iterable[Iterable[TraceEvent]]) -> Iterator[TraceEvent]:
+    """All events by start, the longer first, from sources that are each in that order."""
+    return heapq.merge(*sources, key=lambda event: (event.start_ns, -(event.dur_ns or 0)))

@@ -1,1 +1,1 @@
-"""The analysis as one file to send: HTML, Markdown, JSON."""
+"""The analysis as one file to send: HTML, Markdown, JSON; figures as files of images."""

@@ -2,7 +2,7 @@
 
 from typing import IO, ClassVar
 
-from hvdprof.errors import MissingExtraError
+from hvdprof.errors import needs_extra
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
 
@@ -19,12 +19,8 @@ class MarkdownReporter:
         Raises:
             MissingExtraError: jinja2 is not installed.
         """
-        try:
+        with needs_extra("The Markdown report", "report"):
             from hvdprof.report.document.templated import fill
-        except ModuleNotFoundError as error:
-            if (error.name or "").startswith("hvdprof"):
-                raise
-            raise MissingExtraError("The Markdown report", extra="report") from error
         text = fill("report.md.j2", analysis, is_html=False)
         stream.write(without_runs_of_empty_lines(text))
 

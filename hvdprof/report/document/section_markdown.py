@@ -1,13 +1,17 @@
-"""Any section, and any page of sections, as Markdown."""
+"""Markdown: texts that end no table and start no markup, sections, and pages of sections."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import IO
 
 import pandas as pd
 
+from hvdprof.plain_text import printable
 from hvdprof.report.finding_texts import findings_texts
-from hvdprof.report.markdown_text import as_code, escaped, table_row, with_code
 from hvdprof.report.sections.section import Page, Section, sections_of_notes
+
+_IN_BACKTICKS = re.compile(r"`([^`]*[^`\s][^`]*)`")
+_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_{}[]<>|#"})
 
 
 def write_markdown(page: Page, stream: IO[str]) -> None:
@@ -85,3 +89,43 @@ def _actions(section: Section) -> Iterator[list[str]]:
             yield [f"{label}{with_code(action.sentence)}".rstrip()]
         if action.command:
             yield [f"    {line}" for line in action.command.splitlines()]
+
+
+def escaped(text: str) -> str:
+    """A text in one line as it is: names of scripts and hosts may hold anything."""
+    return _escaped(_in_one_line(text))
+
+
+def with_code(text: str) -> str:
+    """A text whose commands in backticks stay code, so that they can be copied from the raw file.
+
+    Not for cells of tables, which a ``|`` in code would divide.
+    """
+    return "".join(
+        f"`{printable(piece.strip())}`" if number % 2 else _escaped(piece)
+        for number, piece in enumerate(code_pieces(_in_one_line(text)))
+    )
+
+
+def as_code(text: str) -> str:
+    """A text in one line as code."""
+    shown = printable(_in_one_line(text)).replace("`", "'")
+    return f"`{shown}`"
+
+
+def code_pieces(text: str) -> list[str]:
+    """A text divided at its commands in backticks: every second piece is a command."""
+    return _IN_BACKTICKS.split(text)
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """A row of a table, its texts escaped."""
+    return f"| {' | '.join(escaped(cell) for cell in cells)} |"
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _escaped(text: str) -> str:
+    return printable(text).translate(_SPECIAL)

@@ -9,14 +9,19 @@ import jinja2
 from hvdprof import __version__
 from hvdprof.model.run import RunAnalysis
 from hvdprof.plain_text import printable_lines
-from hvdprof.report.document.section_markdown import findings_markdown, markdown_of
+from hvdprof.report.document.section_markdown import (
+    code_pieces,
+    escaped,
+    findings_markdown,
+    markdown_of,
+    with_code,
+)
 from hvdprof.report.finding_texts import findings_texts
-from hvdprof.report.forecast.forecast_page import forecast_sections
-from hvdprof.report.markdown_text import code_pieces, escaped, with_code
 from hvdprof.report.screen.file_tiles import is_of_files_alone
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import PHASES, rank_phases
 from hvdprof.report.screen.tiles import tiles, verdict_cell
+from hvdprof.report.sections.forecast_page import forecast_sections
 from hvdprof.report.sections.run_sections import attached_sections, sections_of
 from hvdprof.report.sections.section import Page, sections_of_notes
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page

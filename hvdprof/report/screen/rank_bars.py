@@ -8,11 +8,11 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import ranks_of, where
+from hvdprof.model.causes import PART_NAMES, RECORDED_PARTS
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.launch_key import LAUNCH, Mode
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
-from hvdprof.model.step_parts import PART_NAMES, RECORDED_PARTS
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.waiting_tables import PATTERNS, RANK_COSTS, STRAGGLER_PATTERNS
 from hvdprof.model.tables.waterfall_tables import WATERFALL

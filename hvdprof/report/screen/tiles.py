@@ -1,4 +1,4 @@
-"""The five numbers of the first screen: efficiency, throughput, cause, potential and trust."""
+"""The first screen: five numbers, and how far a run is that is being measured."""
 
 import math
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.finding_texts import first_clause
 from hvdprof.rundir.attached import attached_files
+from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Status
 
 GOOD, CAUTION, BAD = "good", "caution", "bad"
 
@@ -265,3 +266,27 @@ def _tone(analysis: RunAnalysis, row: FrameRow | None) -> tuple[str, str]:
     if not notes:
         return GOOD, f"{units.count(row['num_launches'])} launches agree, no warnings"
     return CAUTION, first_clause(notes[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Progress as a sentence, ``1 of 3 passes ended, about 1 min left.``, and as a share 0..1."""
+
+    text: str
+    share: float
+
+
+def progress_of(manifest: Manifest) -> Progress | None:
+    """Passes that ended, the present one, and the time that is left; None of an ended run."""
+    if manifest.status != Status.RUNNING:
+        return None
+    ended = [record for record in manifest.passes if record.status not in NOT_ENDED]
+    total = len(manifest.passes)
+    now = next((record.id for record in manifest.passes if record.status == Status.RUNNING), "")
+    texts = [f"{units.count(len(ended))} of {units.count(total)} passes ended"]
+    if now:
+        texts.append(f"now {now}")
+    if durations := [record.duration_s for record in ended if record.duration_s]:
+        left_s = (total - len(ended)) * sum(durations) / len(durations)
+        texts.append(f"about {units.duration(left_s)} left")
+    return Progress(f"{', '.join(texts)}.", len(ended) / total if total else 0.0)

@@ -1,1 +1,1 @@
-"""Sections of a report on a run: one shape per table, drawn alike by every format."""
+"""Sections of a report on a run, and of forecasts: one shape per table, drawn alike by all."""

@@ -1,4 +1,8 @@
-"""The lines of code behind the causes of a cell, and where its ranks spend their steps."""
+"""The lines of code behind the causes of a cell, their source, and where steps are spent."""
+
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
 
 import pandas as pd
 
@@ -17,6 +21,7 @@ from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.sections.caused_wait import of_verdict
 from hvdprof.report.sections.section import Head, Section
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS
+from hvdprof.rundir.regular_file import open_regular
 
 MOST_LINES = 8
 _LATE_SHARE = 0.2
@@ -36,6 +41,9 @@ _OF_STEPS = (
     *(Head("against\nthe others", is_detail=True), Head("samples")),
     Head("below it", is_text=True, is_detail=True),
 )
+
+_LONGEST = 4_000
+"""Characters of a line of source from which it is data, not code."""
 
 
 def line_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
@@ -156,3 +164,25 @@ def _late(sampling: pd.DataFrame) -> tuple[str, ...]:
         f"Samples came late by {units.percent(share, 0)} of the time: calls in C that hold the "
         "interpreter's lock, or busy cores. Lines beside such calls may be longer or shorter.",
     )
+
+
+def source_line(file: str, line: int, begun: datetime) -> str:
+    """A line of a Python file without its indent; empty where the file has changed or is not there.
+
+    Args:
+        file: Its path, as recorded.
+        line: The line, from 1.
+        begun: When the run began: a file that was written later is another one.
+    """
+    path = Path(file)
+    # A run directory of a stranger may name any file.
+    if path.suffix != ".py" or not path.is_absolute() or line < 1:
+        return ""
+    try:
+        if path.stat().st_mtime > begun.timestamp():
+            return ""
+        with open_regular(path) as source:
+            text = next(islice(source, line - 1, line), b"").decode("utf-8", "replace").strip()
+    except (OSError, ValueError):
+        return ""
+    return text if len(text) <= _LONGEST else ""

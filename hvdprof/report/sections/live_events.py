@@ -7,8 +7,8 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.live_tables import LIVE_EVENTS
-from hvdprof.model.tables.session_tables import RESETS, SESSIONS
+from hvdprof.model.tables.finding_tables import LIVE_EVENTS
+from hvdprof.model.tables.window_tables import RESETS, SESSIONS
 from hvdprof.report.sections.section import Head, Section
 
 MOST_EVENTS = 12

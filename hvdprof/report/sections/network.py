@@ -5,8 +5,8 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.net_tables import NET_LINKS, NET_USE
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
+from hvdprof.model.tables.sample_tables import NET_LINKS, NET_USE
 from hvdprof.report.sections.section import Head, Section
 
 LINK_HEADS = (

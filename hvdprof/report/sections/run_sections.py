@@ -5,15 +5,14 @@ from dataclasses import dataclass
 
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table
+from hvdprof.model.tables.finding_tables import LIVE_EVENTS
 from hvdprof.model.tables.line_tables import LINES
-from hvdprof.model.tables.live_tables import LIVE_EVENTS
-from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.printed_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS
-from hvdprof.model.tables.sample_tables import RANK_MACHINE
-from hvdprof.model.tables.session_tables import SESSIONS
+from hvdprof.model.tables.sample_tables import NET_LINKS, RANK_MACHINE
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
+from hvdprof.model.tables.window_tables import SESSIONS
 from hvdprof.report.screen.file_tiles import attached_pages
 from hvdprof.report.sections.caused_wait import caused_wait_sections
 from hvdprof.report.sections.code_lines import line_sections

@@ -15,8 +15,12 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Column, Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.log_tables import PRINTED_TIME
-from hvdprof.report.plain_console import report_console
-from hvdprof.report.terminal.whole_table import natural_width, print_blocks, print_hanging
+from hvdprof.report.terminal.section_text import (
+    natural_width,
+    print_blocks,
+    print_hanging,
+    report_console,
+)
 
 MOST_ROWS = 60
 

@@ -8,21 +8,22 @@ from rich.text import Text
 
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.format_names import Format
-from hvdprof.report.plain_console import report_console
 from hvdprof.report.screen.open_points import open_points
 from hvdprof.report.screen.rank_phases import rank_phases
 from hvdprof.report.screen.tiles import CAUSE_TITLE, Bar, Tile, tiles, verdict_cell
 from hvdprof.report.sections.run_sections import attached_sections, sections_of
 from hvdprof.report.terminal.report_page import CellRow, ModelTable, Page, shape_page
-from hvdprof.report.terminal.section_text import print_findings, print_section
-from hvdprof.report.terminal.waterfall_section import print_waterfall, shape_waterfall
-from hvdprof.report.terminal.whole_table import (
+from hvdprof.report.terminal.section_text import (
     frame_of,
     natural_width,
+    print_findings,
     print_hanging,
+    print_section,
     print_verdict,
     print_whole,
+    report_console,
 )
+from hvdprof.report.terminal.waterfall_section import print_waterfall, shape_waterfall
 
 
 class TerminalReporter:

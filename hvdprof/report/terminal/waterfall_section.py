@@ -13,7 +13,7 @@ from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import BASELINE_CREDIT
 from hvdprof.model.cell_key import keeps_batches, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis, Verdict
-from hvdprof.report.terminal.whole_table import print_hanging
+from hvdprof.report.terminal.section_text import print_hanging
 
 _LONGEST_BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"

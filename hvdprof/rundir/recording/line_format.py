@@ -1,13 +1,26 @@
-"""The lines of the files of sampled lines: ``lines-<rank>.jsonl``, and those of its workers.
+"""The lines of light recordings and of sampled lines, and what keys of any line hold.
 
 Each process that is sampled writes one ``sampling`` line and then the others. The file of a worker
 is taken over by the next one, which begins with a ``sampling`` line of its own.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Literal, TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, NotRequired, TypedDict
 
-from hvdprof.rundir.recording.window_line import Key
+LIGHT = "HVDPROF_LIGHT"
+"""Environment variable of the ranks: 1 for a light recording."""
+
+Spread = tuple[int, int, int, int]
+"""Of the steps of a window: sum, median, 95th percentile and largest length, ns."""
+
+WaitSum = tuple[str, int, int, int, int]
+"""Of the waits of a kind in a window: kind, number, own time before them and length of all, ns,
+ranks that all wait there (0 where unknown, or where that differs)."""
+
+LongestStep = tuple[int, int, int, str, int]
+"""Number of the longest step of a window, its length and its blocked time, ns (-1 where unknown),
+the phase that was longer than usual by most, and the time in it, ns."""
 
 LINES_HZ = "HVDPROF_LINES"
 """Environment variable of the ranks: samples per second, 0 for none."""
@@ -41,6 +54,89 @@ stage."""
 
 PlaceCount = tuple[int, int, int]
 """Place of the phase in ``phases``, number of the place, samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a key holds; ``unit`` is empty for names, numbers and flags."""
+
+    doc: str
+    unit: str = ""
+
+
+class WindowLine(TypedDict):
+    """Consecutive steps of a light recording, summed up; their own lines are not written."""
+
+    kind: Literal["window"]
+    segment: Annotated[str, Key("id of the segment")]
+    step: Annotated[int, Key("number of its first step in the segment")]
+    last_step: Annotated[int, Key("number of its last step")]
+    num_steps: Annotated[int, Key("recorded steps of the window: fewer where some were skipped")]
+    warmup: Annotated[bool, Key("whether results exclude its steps; windows never mix both")]
+    start_ns: Annotated[int, Key("begin of the first step", "ns")]
+    end_ns: Annotated[int, Key("end of the last step", "ns")]
+    wall_ns: Annotated[int, Key("the host's wall clock when the line was written", "ns")]
+    samples: Annotated[int, Key("samples that this rank trained on in all its steps")]
+    lengths: Annotated[
+        Spread, Key("lengths of the steps: [sum, median, 95th percentile, largest]", "ns")
+    ]
+    parts: Annotated[
+        Mapping[str, Spread],
+        Key(
+            "the same of `data`, `forward`, `backward`, `optimizer` and `blocked`, blocked time "
+            "excluded from all others; a part that no step has is absent",
+            "ns",
+        ),
+    ]
+    waits: Annotated[
+        Sequence[WaitSum] | None,
+        Key(
+            "per kind of wait, in the order of a step: [kind, number of waits, own time of the "
+            "rank between the wait before and these, length of the waits, ranks that all wait for "
+            "each other there or 0]; `null` where a wait may be unseen",
+            "ns",
+        ),
+    ]
+    after_ns: Annotated[int, Key("sum of the times from the last wait to the end of a step", "ns")]
+    longest: Annotated[
+        LongestStep,
+        Key(
+            "the longest step: [number, length, blocked time or -1, phase that took longer than "
+            "usual by most, time in that phase]",
+            "ns",
+        ),
+    ]
+    evaluation_ns: NotRequired[
+        Annotated[
+            int,
+            Key(
+                "only in a window of one step in which the rank also evaluated: offset of the end "
+                "of the evaluation",
+                "ns",
+            ),
+        ]
+    ]
+    evaluation_blocked_ns: NotRequired[
+        Annotated[
+            int,
+            Key(
+                "only with `evaluation_ns`, where no wait may be unseen: waits in the evaluation",
+                "ns",
+            ),
+        ]
+    ]
+    profiled: NotRequired[
+        Annotated[
+            bool,
+            Key(
+                "only where true: torch.profiler was on, or started or stopped; results exclude "
+                "the steps of all ranks"
+            ),
+        ]
+    ]
+    loss: NotRequired[
+        Annotated[float, Key("mean training loss, only where given; may be `NaN`, `Infinity`")]
+    ]
 
 
 class SamplingLine(TypedDict):

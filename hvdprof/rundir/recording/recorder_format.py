@@ -11,10 +11,14 @@ History of the schema:
 from collections.abc import Sequence
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from hvdprof.rundir.recording.host_format import HostFacts
-from hvdprof.rundir.recording.line_format import CallLine, SampledLine, SamplingLine
-from hvdprof.rundir.recording.sample_format import SamplesLine
-from hvdprof.rundir.recording.window_line import Key, WindowLine
+from hvdprof.rundir.recording.line_format import (
+    CallLine,
+    Key,
+    SampledLine,
+    SamplingLine,
+    WindowLine,
+)
+from hvdprof.rundir.recording.sample_format import HostFacts, SamplesLine
 
 RECORDER_SCHEMA_VERSION = 1
 

@@ -1,4 +1,4 @@
-"""What is sampled of a rank's process, host and GPU: the measures, and the lines that hold them.
+"""What is known of the host of a rank, and what is sampled of its process, host and GPU.
 
 The files are ``samples-<rank>.jsonl``, one per rank, of whole windows of about ten seconds.
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypedDict
 
-from hvdprof.rundir.recording.window_line import Key
+from hvdprof.rundir.recording.line_format import Key
 
 SAMPLES_HZ = "HVDPROF_SAMPLES"
 """Environment variable of the ranks: samples of the machine per second, 0 for none."""
@@ -205,3 +205,37 @@ class SamplesLine(TypedDict):
     measures: Annotated[
         Sequence[Summary], Key("[measure, samples, mean, least, median, most], each in its unit")
     ]
+
+
+class NetworkInterface(TypedDict):
+    """A network interface that is up."""
+
+    name: str
+    mtu: int
+    speed_mbit_per_s: int | None
+
+
+class Gpu(TypedDict):
+    """A GPU as ``nvidia-smi`` lists it."""
+
+    index: int
+    name: str
+    memory_mib: int | None
+    driver: str
+
+
+class HostFacts(TypedDict):
+    """A host; what is unknown is None or an empty list.
+
+    ``num_cores`` are the cores that the job may use, ``num_machine_cores`` those of the machine.
+    """
+
+    hostname: str
+    boot_id: str | None
+    kernel: str
+    cpu_model: str | None
+    num_cores: int
+    num_machine_cores: int | None
+    memory_bytes: int | None
+    nics: list[NetworkInterface]
+    gpus: list[Gpu]

@@ -1,7 +1,7 @@
 """The lines of ``stalls.jsonl`` and ``events.jsonl`` of a pass, for their writers and readers.
 
 ``launch.diagnose.stall_watch`` writes a line when it sees a stall and one when the stall is over.
-Events are what ``hvdprof watch`` saw: ``live.event_file`` writes them, ``ingest.rundir.pass_logs``
+Events are what ``hvdprof watch`` saw: ``live.watched_job`` writes them, ``ingest.rundir.pass_logs``
 reads them.
 """
 

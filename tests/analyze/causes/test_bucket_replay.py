@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.causes.bucket_replay import bucket_replays
-from hvdprof.analyze.stragglers.arrivals import arrival_cubes, collective_arrivals
+from hvdprof.analyze.ranks.arrivals import arrival_cubes, collective_arrivals
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from tests.builders.step_works import MS, arrivals_of, simulated

@@ -2,7 +2,11 @@ import pandas as pd
 import pytest
 
 from hvdprof import api
-from hvdprof.analyze.communication.collectives import bus_factor, collectives, fusion_threshold
+from hvdprof.analyze.communication.matched_collectives import (
+    bus_factor,
+    collectives,
+    fusion_threshold,
+)
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from tests.builders.places import RECORDINGS

@@ -6,7 +6,7 @@ from hvdprof.analyze.communication.network import net_hosts, net_links
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_rules.network_rules import SLOW_SHARE, slow_host_link
 from hvdprof.ingest.rundir.run_files import net_transfers
-from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.sample_tables import NET_LINKS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import run
 from tests.builders.net_recording import net_recording, of_hosts

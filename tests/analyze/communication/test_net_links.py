@@ -5,7 +5,7 @@ from hvdprof.analyze.communication.network import net_links
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.api import load_run
 from hvdprof.ingest.rundir.run_files import net_transfers
-from hvdprof.model.tables.net_tables import NET_TRANSFERS
+from hvdprof.model.tables.sample_tables import NET_TRANSFERS
 from tests.builders.net_recording import link, net_recording
 from tests.builders.run_directory import write_run
 

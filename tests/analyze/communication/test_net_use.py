@@ -5,8 +5,8 @@ from hvdprof.analyze.communication.net_use import net_use
 from hvdprof.analyze.communication.network import net_links
 from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.tables.collective_tables import COLLECTIVES
-from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.run_tables import RANKS, SEGMENTS
+from hvdprof.model.tables.sample_tables import NET_LINKS
 from tests.builders.collectives import collective_row
 from tests.builders.net_recording import net_recording
 from tests.builders.traced_run import rank_row, segment_row

@@ -3,14 +3,23 @@
 import numpy as np
 import pytest
 
+from hvdprof.analyze.compare.comparison import compare_sides, side_of_run
 from hvdprof.analyze.compare.outcomes import chance_of, change_of
 from hvdprof.analyze.compare.rank_changes import rank_changes, usual_times
+from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.stats.uncertainty import Spread
+from hvdprof.api import load_run
+from hvdprof.model.results.comparison import Rules
+from hvdprof.report.answers.comparison_page import line_texts
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.builders.sampled_lines import with_samples
 from tests.builders.step_works import MS, PARTS_MS, simulated
 
 STEP_NS = 100.0 * MS
 PHASES = {**PARTS_MS, "outside": 0.0}
+
+BEFORE, AFTER = ("/old/transforms.py", 41, "crop"), ("/new/transforms.py", 44, "crop")
 
 
 def side(num, num_ranks, seed, *, scatter_ms=0.2, shared_ms=0.0, **extra_ms):
@@ -106,3 +115,57 @@ def test_the_p_value_is_that_of_students_t():
     assert chance_of(Spread(5.0, float("nan"), 0.0), 100.0) == 1.0
     assert chance_of(Spread(1e-12, 0.0, 4.0), 100.0) == 1.0
     assert chance_of(Spread(1.0, 0.0, 4.0), 100.0) == 0.0
+
+
+def run_of(folder, data_ms, line, *, repeats=3, seed=0):
+    """A run of two ranks whose data phase is spent on one line."""
+    parts = {**typical_parts(60.0, 2.0), "data": data_ms}
+    segment = SegmentSpec(parts_ms=parts, num_steps=150)
+    specs = [
+        PassSpec(size=2, repeat=repeat, segments=[segment]) for repeat in range(1, repeats + 1)
+    ]
+    run = load_run(write_run(folder, specs))
+    return analyze_run(
+        with_samples(run, line, lambda _, phase, *__: 1e9 * (phase == "data"), seed=seed)
+    )
+
+
+def compared(first, second):
+    return compare_sides(side_of_run(first), side_of_run(second), Rules(margin=0.02))
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory):
+    """5 ms per step on the line."""
+    return run_of(tmp_path_factory.mktemp("before"), 5.0, BEFORE)
+
+
+def test_a_line_that_became_slower_is_named_although_its_number_moved(before, tmp_path):
+    comparison = compared(before, run_of(tmp_path, 20.0, AFTER, seed=1))
+    rows = comparison.lines.to_dict("records")
+    assert [(row["file"], row["first_line"], row["second_line"]) for row in rows] == [
+        ("transforms.py", 41, 44)
+    ]
+    assert rows[0]["low_ns"] <= 15e6 <= rows[0]["high_ns"]
+    said = line_texts(comparison)
+    assert said[0].endswith(" per step, 5.00 ms -> 20.0 ms")
+    assert said[0].startswith(
+        "mnist on 2 ranks, data: transforms.py:44 (crop), line 41 before, is slower by 15.0 ms"
+    )
+
+
+def test_the_same_run_again_names_no_line(before, tmp_path):
+    assert compared(before, run_of(tmp_path, 5.0, BEFORE, seed=2)).lines.empty
+
+
+def test_one_launch_is_not_enough(before, tmp_path):
+    assert compared(before, run_of(tmp_path, 20.0, AFTER, repeats=1)).lines.empty
+
+
+def test_runs_without_samples_have_no_lines(before, tmp_path):
+    parts = typical_parts(60.0, 2.0)
+    segment = SegmentSpec(parts_ms=parts, num_steps=150)
+    specs = [PassSpec(size=2, repeat=repeat, segments=[segment]) for repeat in (1, 2, 3)]
+    other = analyze_run(load_run(write_run(tmp_path, specs)))
+    assert compared(before, other).lines.empty
+    assert np.isfinite(before.lines["time_ns"]).any()

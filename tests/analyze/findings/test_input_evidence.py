@@ -16,7 +16,7 @@ from hvdprof.analyze.findings.input_evidence import InputEvidence, input_evidenc
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.model.tables.line_tables import LINE_SAMPLES
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
-from tests.analyze.lines.test_line_causes import PLANTED, planted_in, slow_rank
+from tests.analyze.causes.test_line_causes import PLANTED, planted_in, slow_rank
 from tests.builders.sampled_lines import with_samples
 
 LAUNCH = {"pass_id": "p", "segment": "s"}

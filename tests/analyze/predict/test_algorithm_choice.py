@@ -9,15 +9,14 @@ from hvdprof.analyze.predict.costs.algorithm_choice import (
     AlgorithmChoice,
     choose_algorithm,
 )
-from hvdprof.analyze.predict.costs.algorithm_rules import (
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link, Topology
+from hvdprof.analyze.predict.costs.cost_draws import (
     GLOO,
     OPEN_MPI_41,
     Rule,
     always,
 )
-from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link, Topology
-from hvdprof.analyze.predict.costs.observations import Observations
-from hvdprof.analyze.predict.costs.posterior_draws import Prior
+from hvdprof.analyze.predict.costs.posterior_draws import Observations, Prior
 
 INTRA = Link(8e3, 0.4)
 INTER = Link(40e3, 1.0)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.analyze.predict.costs.algorithm_rules import (
+from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link, Topology, cost_ns
+from hvdprof.analyze.predict.costs.cost_draws import (
     GLOO,
     NCCL,
     OPEN_MPI_40,
@@ -14,7 +15,6 @@ from hvdprof.analyze.predict.costs.algorithm_rules import (
     Rule,
     always,
 )
-from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link, Topology, cost_ns
 
 INTRA = Link(2_000.0, 0.1)
 INTER = Link(15_000.0, 0.32)

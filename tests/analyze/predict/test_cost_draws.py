@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, OPEN_MPI_41
 from hvdprof.analyze.predict.costs.collective_cost import Link, Topology
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws, Pricing
+from hvdprof.analyze.predict.costs.cost_draws import GLOO, OPEN_MPI_41, CostDraws, Pricing
 
 ALPHAS = np.array([1e3, 2e3, 3e3])
 BETAS = np.array([0.1, 0.2, 0.3])

@@ -13,9 +13,9 @@ from hvdprof.analyze.predict.forecast import forecast
 from hvdprof.analyze.predict.forecast_basis import missing_inside_hosts
 from hvdprof.analyze.predict.jitter import jitter_of, normal_jitter
 from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
-from hvdprof.analyze.predict.job_inputs import JobInputs
 from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
+from hvdprof.analyze.predict.own_work import JobInputs
 from hvdprof.errors import UsageError
 from hvdprof.model.causes import EXPOSED_TRANSFER, FORECAST_TERMS, JITTER
 from hvdprof.model.notes import NoteCode

@@ -14,7 +14,7 @@ import pytest
 from hvdprof.analyze.communication.network import net_links
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.predict.costs.algorithm_choice import PRIORS
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, OPEN_MPI_40, OPEN_MPI_41, Rule
+from hvdprof.analyze.predict.costs.cost_draws import GLOO, OPEN_MPI_40, OPEN_MPI_41, Rule
 from hvdprof.analyze.predict.costs.link_evidence import (
     LinkEvidence,
     documented_rule,
@@ -26,8 +26,8 @@ from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
-from hvdprof.model.tables.net_tables import NET_LINKS, NET_TRANSFERS
 from hvdprof.model.tables.run_tables import RANKS
+from hvdprof.model.tables.sample_tables import NET_LINKS, NET_TRANSFERS
 from tests.builders.collectives import collective_row
 from tests.builders.nccl_log import job, recorded
 from tests.builders.net_recording import net_recording

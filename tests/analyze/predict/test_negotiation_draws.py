@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.costs.algorithm_rules import always
 from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Topology
+from hvdprof.analyze.predict.costs.cost_draws import always
 from hvdprof.analyze.predict.costs.negotiation_draws import (
     Negotiates,
     NegotiationDraws,

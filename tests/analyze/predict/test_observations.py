@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.costs.observations import Observations, observed_allreduces
+from hvdprof.analyze.predict.costs.posterior_draws import Observations, observed_allreduces
 from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.tables.collective_tables import COLLECTIVES
-from hvdprof.model.tables.net_tables import NET_TRANSFERS
 from hvdprof.model.tables.run_tables import RANKS, SEGMENTS
+from hvdprof.model.tables.sample_tables import NET_TRANSFERS
 from tests.builders.collectives import collective_row
 from tests.builders.net_recording import net_recording
 from tests.builders.traced_run import PASS_ID, rank_row, segment_row

@@ -7,7 +7,7 @@ from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Link, Topol
 from hvdprof.analyze.predict.costs.cost_draws import CostDraws, Pricing
 from hvdprof.analyze.predict.draws import Draws, draw, under
 from hvdprof.analyze.predict.jitter import normal_jitter
-from hvdprof.analyze.predict.job_inputs import JobInputs
+from hvdprof.analyze.predict.own_work import JobInputs
 from hvdprof.analyze.predict.predicted_step import PredictedStep, StepModel, Target
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.causes import (

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, OPEN_MPI_41
 from hvdprof.analyze.predict.costs.collective_cost import Link, Topology
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.cost_draws import GLOO, OPEN_MPI_41, CostDraws
 from hvdprof.analyze.predict.costs.stated_links import (
     SCENARIOS,
     KnownLinks,

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.ranks.flop_rates import PEAKS, peak_of, whole_windows, with_flop_rates
+from hvdprof.analyze.ranks.rank_machine import PEAKS, peak_of, whole_windows, with_flop_rates
 from hvdprof.model.tables.sample_tables import DEVICE_SAMPLES, RANK_MACHINE
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from tests.builders.declared_rows import declared_rows

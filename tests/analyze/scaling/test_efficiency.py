@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hvdprof.analyze.scaling.efficiency import efficiency_at, karp_flatt, scaling
 from hvdprof.analyze.steps.measured_launches import LaunchFacts
-from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.report.screen.tiles import tiles
 from hvdprof.report.terminal.report_page import shape_page
 from tests.builders.analysis import analysis_of, sweep, table_text

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hvdprof.model.step_parts import PARTS, RECORDED_PARTS
+from hvdprof.model.causes import PARTS, RECORDED_PARTS
 from tests.builders.analysis import analysis_of, table_text
 from tests.builders.examples import examples
 from tests.builders.run_directory import PassSpec, SegmentSpec

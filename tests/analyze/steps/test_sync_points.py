@@ -15,13 +15,13 @@ from hvdprof.analyze.causes.ceilings import (
 )
 from hvdprof.analyze.causes.launch_causes import launch_causes
 from hvdprof.analyze.ranks.account import costs_of_ranks, rank_costs
+from hvdprof.analyze.ranks.arrivals import clocks, corrected
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.ranks.stragglers import lateness_table, stragglers
+from hvdprof.analyze.ranks.waiting import UNDECIDED, caused_wait, step_waits
 from hvdprof.analyze.steps.step_work import step_work
 from hvdprof.analyze.steps.sync_points import _shared
-from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected
-from hvdprof.analyze.stragglers.stragglers import lateness_table, stragglers
-from hvdprof.analyze.stragglers.waiting import UNDECIDED, caused_wait, step_waits
 from tests.builders.launch_patterns import PATTERNS, Shape
 from tests.builders.launch_patterns import launch_of as pattern_launch
 from tests.builders.step_works import simulated

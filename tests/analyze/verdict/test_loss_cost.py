@@ -14,8 +14,8 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.run_tables import RANKS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.document.json_report import json_object
+from hvdprof.report.screen.open_points import verdict_band
 from hvdprof.report.screen.tiles import verdict_cell
-from hvdprof.report.screen.verdict_band import verdict_band
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import manifest
 from tests.builders.recorded_runs import unpacked

@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.collect.auto.step_counts import StepTurns
 from hvdprof.collect.turn_gate import TURNS
-from hvdprof.launch.turns.turn_socket import TurnSocket, TurnStanding
+from hvdprof.launch.run.turn_socket import TurnSocket, TurnStanding
 
 
 @pytest.fixture

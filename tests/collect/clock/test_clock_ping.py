@@ -67,7 +67,7 @@ def test_asker_notices_that_another_program_answers():
 
         thread = threading.Thread(target=answer)
         thread.start()
-        offer = clock_ping.Offer(["127.0.0.1"], listener.getsockname()[1], "token")
+        offer = handshake.Offer(["127.0.0.1"], listener.getsockname()[1], "token")
         with pytest.raises(OSError, match="another program answered"):
             ping(offer, soon())
         thread.join()
@@ -138,7 +138,7 @@ def test_a_dripping_stranger_is_dropped():
 @pytest.mark.timing
 def test_an_asker_leaves_a_server_that_drips():
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        offer = clock_ping.Offer(["127.0.0.1"], listener.getsockname()[1], "00")
+        offer = handshake.Offer(["127.0.0.1"], listener.getsockname()[1], "00")
 
         def drip():
             connection, _ = listener.accept()

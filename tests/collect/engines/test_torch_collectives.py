@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hvdprof.collect.engines.fsdp_reduction import FsdpReduction, is_fsdp
+from hvdprof.collect.engines.ddp_reduction import FsdpReduction, is_fsdp
 from hvdprof.collect.engines.gradient_watch import GradientWatch
 from hvdprof.collect.engines.torch_collectives import CollectiveHooks, CollectiveWaits
 from hvdprof.collect.steps.step_marks import StepMarks, WaitMarks
@@ -265,7 +265,7 @@ def test_functions_are_replaced_once(distributed):
 
 def test_a_sharded_gradient_is_ready_when_its_reduction_was_submitted(distributed, monkeypatch):
     monkeypatch.setattr(
-        "hvdprof.collect.engines.fsdp_reduction.COLLECTIVES", distributed.hooks, raising=True
+        "hvdprof.collect.engines.ddp_reduction.COLLECTIVES", distributed.hooks, raising=True
     )
     weight = FakeParameter(10)
     kind = type("FSDPModule", (), {})

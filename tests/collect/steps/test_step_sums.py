@@ -19,7 +19,7 @@ from hvdprof.collect.steps.step_sums import (
     waits_by_kind,
 )
 from hvdprof.ingest.recorder import step_phases
-from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.rundir.layout import watched_mark
 
 S, HOUR_NS = 1_000_000_000, 3_600_000_000_000

@@ -1,4 +1,4 @@
-from hvdprof.figures.timeline.event_details import event_arrivals
+from hvdprof.figures.timeline.event_companions import event_arrivals
 from hvdprof.figures.timeline.timeline_lanes import pass_lanes
 from hvdprof.model.tables.run_tables import ARRIVALS
 from tests.builders.traced_run import MS, PASS_ID, arrival_row, traced_run

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hvdprof.api import analyze_run, load_run
-from hvdprof.figures.timeline.opening import opening_of
+from hvdprof.figures.timeline.event_search import opening_of
 from hvdprof.figures.timeline.timeline_lanes import pass_lanes
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.timeline_text import timeline_text

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from hvdprof.api import analyze_run
 from hvdprof.figures.timeline.counters import executions_of
 from hvdprof.figures.timeline.event_details import event_facts
-from hvdprof.figures.timeline.opening import opening_of
+from hvdprof.figures.timeline.event_search import opening_of
 from hvdprof.figures.timeline.range_table import range_facts
 from hvdprof.figures.timeline.still import still_timeline
 from hvdprof.figures.timeline.timeline_lanes import pass_lanes
 from hvdprof.figures.timeline.timeline_rows import RowChoice, timeline_rows
-from hvdprof.figures.timeline.turn_axis import TurnAxis
+from hvdprof.figures.timeline.turn_axis import TurnAxis, length_text, place_text
 from hvdprof.figures.timeline.view_data import Asked, view_data
 from hvdprof.model.tables.run_tables import EVENTS, STEPS, TURNS
 from tests.builders.declared_rows import declared_rows
@@ -236,3 +236,16 @@ def test_without_turns_all_is_as_on_a_plain_axis():
     assert len(codes) == 1_000
     assert np.array_equal(codes > 0, bins.busy.sum(axis=(0, 1)) > 0)
     assert data["caption"].endswith("17.0 s in view.")
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "length", "place"),
+    [
+        (26_700, "26.7 µs", "0.027 ms"),
+        (36_912_345, "36.9 ms", "36.912 ms"),
+        (10_092_502_000_000, "10,092.5 s", "10,092.502000 s"),
+    ],
+)
+def test_times_scale_their_unit(time_ns, length, place):
+    assert length_text(time_ns) == length
+    assert place_text(time_ns) == place

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hvdprof.figures.timeline.counters import executions_of
-from hvdprof.figures.timeline.lane_notes import lane_notes, segment_spans
+from hvdprof.figures.timeline.event_search import lane_notes, segment_spans
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, LaneKind, pass_lanes
 from hvdprof.figures.timeline.timeline_rows import RowChoice, timeline_rows
 from hvdprof.figures.timeline.view_data import MOST_BARS, SHADES, Asked, view_data

@@ -8,8 +8,8 @@ from hvdprof.api import analyze_run, load_run
 from hvdprof.ingest.kineto.collective_calls import CollectiveCall
 from hvdprof.ingest.kineto.kernel_calls import StreamWait, copied_calls
 from hvdprof.ingest.kineto.trace_file import read_trace_file
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.step_parts import RECORDED_PARTS
 from tests.builders.places import RECORDINGS
 
 H200 = RECORDINGS / "h200"

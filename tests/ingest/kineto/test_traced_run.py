@@ -22,9 +22,9 @@ from hvdprof.api import (
 from hvdprof.cli.main import build_app
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.kineto.standalone_traces import _name_of
+from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.model.notes import texts
 from hvdprof.model.run import Run, RunAnalysis
-from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.model.tables.rank_collective_tables import MATCHED_COLLECTIVES
 from hvdprof.report.formats import REPORTERS
 from hvdprof.report.screen.rank_phases import slowest_phase

@@ -7,10 +7,9 @@ import pytest
 
 from hvdprof.ingest.recorder import light_steps
 from hvdprof.ingest.recorder.light_steps import shared_windows, steps_from_windows
-from hvdprof.ingest.recorder.recorded_windows import RecordedWindows
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
-from hvdprof.ingest.recorder.step_phases import UNSEEN
-from hvdprof.rundir.recording.window_line import WindowLine
+from hvdprof.ingest.recorder.step_phases import UNSEEN, RecordedWindows
+from hvdprof.rundir.recording.line_format import WindowLine
 
 STEP_NS = 100
 

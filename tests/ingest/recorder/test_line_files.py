@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hvdprof.api import load_run
-from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.line_files import RankLines, lines_of_rank
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+from hvdprof.ingest.recorder.session_rows import alignment_of
 from hvdprof.model.run import Run
 from hvdprof.rundir.layout import PassPaths
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run

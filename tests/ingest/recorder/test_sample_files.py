@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hvdprof.api import load_run
-from hvdprof.ingest.recorder.sample_files import samples_of_rank
+from hvdprof.ingest.recorder.line_files import samples_of_rank
 from hvdprof.model.notes import NoteCode
 from hvdprof.model.run import Run
 from hvdprof.rundir.layout import PassPaths

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.ingest.recorder.step_phases import UNSEEN, intervals, part_lengths
-from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.causes import RECORDED_PARTS
 
 
 def parts(dur_ns: int, phases: list[list[object]], blocked: list[list[int]]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from hvdprof.ingest.rundir.run_files import net_transfers, read_turn_file, with_
 from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.model.results.forecast import Forecast
 from hvdprof.model.run import Run
-from hvdprof.report.forecast.forecast_page import write_forecast
+from hvdprof.report.sections.forecast_page import write_forecast
 from hvdprof.rundir.json_codec import to_text
 from hvdprof.rundir.launch_format import DdpFacts, TurnLine
 from hvdprof.rundir.layout import RunPaths

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hvdprof.ingest.recorder.clock_alignment import UNKNOWN_ERROR_NS
+from hvdprof.ingest.recorder.session_rows import UNKNOWN_ERROR_NS
 from hvdprof.ingest.storage.blocks import stacked
 from hvdprof.ingest.tables.event_tables import (
     StepTimes,

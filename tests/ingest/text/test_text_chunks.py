@@ -11,8 +11,7 @@ import pytest
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text import text_chunks
 from hvdprof.ingest.text.text_chunks import Chunks
-from hvdprof.ingest.timeline.horovod_timeline import read_raw
-from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
+from hvdprof.ingest.timeline.horovod_timeline import parse_plain, read_raw
 from tests.builders.places import RECORDINGS
 from tests.builders.timeline_reference import rows
 

@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("numba", reason="compiled loops need it")
 
 from hvdprof.ingest.timeline import column_loops
+from hvdprof.ingest.timeline.horovod_timeline import parse_plain
 from hvdprof.ingest.timeline.meaning.ticks import places_of
 from hvdprof.ingest.timeline.meaning.uses import roles_and_uses, tensors_of
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
-from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from tests.builders.mutants import mutant
 from tests.builders.places import RECORDINGS
 

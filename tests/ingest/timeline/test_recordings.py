@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
-from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
+from hvdprof.ingest.timeline.meaning.semantics import sessions_of
 from tests.builders.places import CORPUS, RECORDINGS, needs_corpus, recording
 from tests.builders.timeline_rows import rows_of
 

@@ -17,6 +17,7 @@ pytest.importorskip("numba", reason="reading in parts is compiled")
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.horovod_timeline import (
     TimelineFile,
+    parse_plain,
     read_raw,
     summary_of,
     understood,
@@ -33,7 +34,6 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
     use_rows,
 )
 from hvdprof.ingest.timeline.stream import NotInPartsError, read_in_parts
-from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from tests.builders.places import CORPUS, RECORDINGS, needs_corpus
 from tests.builders.timeline_writer import TimelineWriter
 

@@ -7,7 +7,7 @@ import pytest
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
 from hvdprof.launch.functions import on_spark
 from hvdprof.launch.functions.function_job import FunctionJob
-from hvdprof.launch.functions.on_ray import OnRay
+from hvdprof.launch.functions.in_python import OnRay
 from hvdprof.launch.functions.on_spark import OnSpark, TaskLines, errors_of_the_job
 from tests.builders.launches import launch_into
 

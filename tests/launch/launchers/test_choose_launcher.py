@@ -14,7 +14,7 @@ from hvdprof.launch.launchers.choose_launcher import (
     OpenMpiRun,
     find_launcher,
 )
-from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
+from hvdprof.launch.launchers.slurm_allocation import SrunGloo, SrunMpi
 from hvdprof.launch.plan.hosts import Host
 from hvdprof.machine.mpi import Mpi
 

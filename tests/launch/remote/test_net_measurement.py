@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hvdprof.collect.network.net_probe import MARK
+from hvdprof.collect.net_probe import MARK
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.remote.net_measurement import (
@@ -50,10 +50,7 @@ def test_one_rank_on_every_host() -> None:
     job = _probe(_Prints("")).job()
     assert (job.size, job.hosts) == (3, "h1:1,h2:1,h3:1")
     words = " ".join(job.program)
-    assert (
-        "hvdprof.collect.network.net_probe --sizes 1024,16384,131072,524288,2097152,4194304"
-        in words
-    )
+    assert "hvdprof.collect.net_probe --sizes 1024,16384,131072,524288,2097152,4194304" in words
     assert words.endswith("--seconds 0.15 --np 3 --device cpu")
     assert job.environment["HOROVOD_DYNAMIC_PROCESS_SETS"] == "1"
     assert "PATH" in job.passed_on

@@ -13,11 +13,10 @@ from hvdprof.errors import HvdprofError, InterruptedRunError, StorageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.processes.launch_process import Launch, Watch
 from hvdprof.launch.remote import remote_launch as host_launch
-from hvdprof.launch.remote.fetch import fetch
 from hvdprof.launch.remote.host_watch import HostWatch
 from hvdprof.launch.remote.kill_ranks import main as end_ranks
 from hvdprof.launch.remote.remote_launch import LaunchOnHosts, ranks_of_hosts
-from hvdprof.launch.remote.remote_shell import HostShell
+from hvdprof.launch.remote.remote_shell import HostShell, fetch
 from hvdprof.rundir.layout import PassPaths, RunPaths, watched_mark
 from hvdprof.rundir.manifest import Manifest, PassRecord
 from tests.builders.bench_settings import bench_settings

@@ -14,7 +14,7 @@ from hvdprof.launch.run.bench_run import (
     prepare_bench,
     sweep_of,
 )
-from hvdprof.launch.run.sweep_progress import SilentProgress
+from hvdprof.launch.run.sweep_state import SilentProgress
 from hvdprof.rundir.manifest import Status
 from tests.builders.bench_settings import (
     FOUR_CORES,

@@ -7,7 +7,7 @@ import pytest
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, UsageError
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved, run_race
 from hvdprof.launch.run.sweep import Sweep
-from hvdprof.launch.run.sweep_progress import JoinedProgress
+from hvdprof.launch.run.sweep_state import JoinedProgress
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
 from hvdprof.rundir.run_lock import exclusive_run

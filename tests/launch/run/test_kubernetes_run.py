@@ -3,8 +3,7 @@ import pytest
 from hvdprof.api.options import KNOWN_MODELS
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
-from hvdprof.launch.plan.kubernetes_options import MPIJOB, TRAINJOB, KubernetesOptions
-from hvdprof.launch.plan.run_options import RunOptions
+from hvdprof.launch.plan.run_options import MPIJOB, TRAINJOB, KubernetesOptions, RunOptions
 from hvdprof.launch.run.kubernetes_run import kubernetes_job
 
 PLACE = {"kind": MPIJOB, "image": "train:1", "claim": "runs"}

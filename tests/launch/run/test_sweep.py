@@ -23,9 +23,9 @@ from hvdprof.launch.plan.settings import ScriptSettings, Settings, read_settings
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome, run_launcher
 from hvdprof.launch.run import pass_launches
 from hvdprof.launch.run.repeats import LookAtRun
+from hvdprof.launch.run.resident_launch import ResidentLaunch
+from hvdprof.launch.run.resident_launches import run_residents
 from hvdprof.launch.run.sweep import Sweep, cells_without_result, num_failed
-from hvdprof.launch.turns.resident_launch import ResidentLaunch
-from hvdprof.launch.turns.resident_launches import run_residents
 from hvdprof.rundir.failures.failure import Failure, FailureKind
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (

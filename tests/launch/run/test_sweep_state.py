@@ -4,9 +4,9 @@ import pytest
 
 from hvdprof.launch.launchers.torchrun import Torchrun
 from hvdprof.launch.plan.settings import ScriptSettings
-from hvdprof.launch.run.sweep_progress import SilentProgress
 from hvdprof.launch.run.sweep_state import (
     RESERVE_BYTES,
+    SilentProgress,
     SweepState,
     hold_disk_reserve,
     release_disk_reserve,

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from hvdprof.live.sinks.fail_open import MOST_EVENTS, FailOpen
-from hvdprof.live.sinks.sink import Sink
+from hvdprof.live.sinks.fail_open import MOST_EVENTS, FailOpen, Sink
 from tests.builders.watched_job import event, snapshot
 
 

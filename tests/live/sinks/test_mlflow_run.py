@@ -5,7 +5,7 @@ import pytest
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.live.flat_figures import flat_figures
 from hvdprof.live.sinks.choose import SinkOptions, sinks_of
-from hvdprof.live.sinks.mlflow_run import MlflowRun
+from hvdprof.live.sinks.trackers import MlflowRun
 from tests.builders.watched_job import event, snapshot
 
 pytest.importorskip("mlflow", reason="no MLflow (extra mlflow)")

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from hvdprof.live.sinks.otel import OtelMetrics
+from hvdprof.live.sinks.metrics_server import OtelMetrics
 from hvdprof.rundir.recording.stall_format import EventKind
 from tests.builders.watched_job import snapshot
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hvdprof.live.sinks.wandb_run import WandbRun
+from hvdprof.live.sinks.trackers import WandbRun
 from tests.builders.offline_wandb import offline_records
 from tests.builders.watched_job import event, snapshot
 

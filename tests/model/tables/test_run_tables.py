@@ -1,8 +1,8 @@
 import pandas as pd
 import pytest
 
+from hvdprof.model.causes import PART_NAMES, PARTS, RECORDED_PARTS
 from hvdprof.model.schema import Column, Table
-from hvdprof.model.step_parts import PART_NAMES, PARTS, RECORDED_PARTS
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.model.tables.run_tables import STEPS
 

@@ -1,6 +1,6 @@
 from html.parser import HTMLParser
 
-from hvdprof.report.document.inline_html import analysis_html, page_html
+from hvdprof.report.document.html_report import analysis_html, page_html
 from hvdprof.report.sections.section import Action, Head, Page, Section
 from tests.builders.finished_analysis import full_analysis
 

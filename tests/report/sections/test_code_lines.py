@@ -5,7 +5,7 @@ from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.api import load_run
 from hvdprof.model.cause_names import code_place, place_of
 from hvdprof.report.sections.code_lines import line_sections
-from tests.analyze.lines.test_line_causes import PLANTED, planted_in, slow_rank
+from tests.analyze.causes.test_line_causes import PLANTED, planted_in, slow_rank
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.sampled_lines import with_samples
 

@@ -7,10 +7,10 @@ import types
 import pytest
 
 from hvdprof.api import analyze_run, load_run
-from hvdprof.live.event_file import EventFile
 from hvdprof.live.job_state import Change
 from hvdprof.live.silence import Stalls
-from hvdprof.model.tables.live_tables import LIVE_EVENTS
+from hvdprof.live.watched_job import EventFile
+from hvdprof.model.tables.finding_tables import LIVE_EVENTS
 from hvdprof.report.formats import reporter_for
 from hvdprof.report.sections.live_events import live_sections, session_sections
 from hvdprof.report.terminal.terminal_report import TerminalReporter

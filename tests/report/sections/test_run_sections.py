@@ -7,17 +7,15 @@ from rich.console import Console
 
 from hvdprof.model.glossary import term
 from hvdprof.model.table_catalogue import TABLES
-from hvdprof.report.answers import scores
+from hvdprof.report.answers import comparison_page, scores
 from hvdprof.report.answers import tuning as tuning_page
+from hvdprof.report.answers.comparison_formats import comparison_answer
 from hvdprof.report.answers.scores import forecast_answer
 from hvdprof.report.answers.tuning import tuning_answer
-from hvdprof.report.comparison import comparison_page
-from hvdprof.report.comparison.comparison_formats import comparison_answer
 from hvdprof.report.document.html_report import HtmlReporter
 from hvdprof.report.document.markdown_report import MarkdownReporter
 from hvdprof.report.document.section_markdown import markdown_of
-from hvdprof.report.forecast import forecast_page
-from hvdprof.report.sections import run_sections
+from hvdprof.report.sections import forecast_page, run_sections
 from hvdprof.report.sections.run_sections import SECTIONS, Shown, sections_of
 from hvdprof.report.sections.section import Action, Head, Section
 from hvdprof.report.terminal.section_text import print_section

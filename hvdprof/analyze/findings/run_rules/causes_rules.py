@@ -33,8 +33,8 @@ from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
 from hvdprof.analyze.findings.line_evidence import line_evidence
 from hvdprof.analyze.findings.machine_evidence import MOST_NOT, cores_of_ranks
 from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
+from hvdprof.analyze.ranks.stragglers import ROTATING
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
-from hvdprof.analyze.stragglers.stragglers import ROTATING
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import within
 from hvdprof.model.causes import COMPUTE_INFLATION, JITTER

@@ -34,9 +34,9 @@ from hvdprof.analyze.findings.run_rules.transfer_parts import (
     trace_differs,
 )
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
-from hvdprof.analyze.steps.light_recording import full_command, is_light
+from hvdprof.analyze.steps.measured_launches import full_command, is_light
 from hvdprof.model.causes import EXPOSED_TRANSFER
-from hvdprof.model.tables.net_tables import NET_USE
+from hvdprof.model.tables.sample_tables import NET_USE
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 
 CYCLES_OF_A_SHORT_STEP = 20

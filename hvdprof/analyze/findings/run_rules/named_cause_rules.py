@@ -41,7 +41,7 @@ from hvdprof.analyze.ranks.named_cause import (
     PERSISTENT,
 )
 from hvdprof.analyze.steps.cell_setting import cell_setting
-from hvdprof.analyze.steps.light_recording import is_light, row_noun
+from hvdprof.analyze.steps.measured_launches import is_light, row_noun
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.cause_names import FEW_EVENTS, cause_title, ranks_of
 from hvdprof.model.causes import PAUSE, STRAGGLER

@@ -8,7 +8,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.tables.finding_tables import NETWORK_RULES
-from hvdprof.model.tables.net_tables import NET_HOSTS
+from hvdprof.model.tables.sample_tables import NET_HOSTS
 
 SLOW_HOST_LINK, FAR_HOST = NETWORK_RULES
 

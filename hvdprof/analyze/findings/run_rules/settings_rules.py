@@ -12,8 +12,8 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.model.cell_key import ranks_lacking
 from hvdprof.model.notes import NoteCode
-from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.model.tables.timeline_tables import TIMELINES
+from hvdprof.model.tables.window_tables import SESSION_RANKS
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 

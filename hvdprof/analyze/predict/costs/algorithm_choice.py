@@ -18,11 +18,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.predict.costs.algorithm_rules import RULES, Rule
 from hvdprof.analyze.predict.costs.collective_cost import Link, Topology
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws
-from hvdprof.analyze.predict.costs.observations import Observations
-from hvdprof.analyze.predict.costs.posterior_draws import Posterior, Prior
+from hvdprof.analyze.predict.costs.cost_draws import RULES, CostDraws, Rule
+from hvdprof.analyze.predict.costs.posterior_draws import Observations, Posterior, Prior
 from hvdprof.analyze.stats.uncertainty import autocorrelation_time
 
 DOCUMENTED_ODDS = 100.0

@@ -1,4 +1,4 @@
-"""One training step of DDP's reducer, over many draws at once, with the buckets of a run.
+"""One training step of DDP's reducer over many draws, and what any simulated step gives back.
 
 As in PyTorch's ``reducer.cpp``: gradients fill buckets in the order in which they became ready in
 the first backward, one dtype per bucket. A bucket is closed by the gradient that reaches its limit,
@@ -7,17 +7,56 @@ are submitted. There is no negotiation and no cycle. With ``find_unused_paramete
 the reverse order of registration: give the gradients in that order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hvdprof.analyze.predict.step_communication import CostNs, StepCommunication, TimeParts
 from hvdprof.model.arrays import Float64s, Int64s
 from hvdprof.model.run import Run
+
+CostNs = Callable[[Float64s], Float64s]
+"""The time of collectives of so many bytes, [draws] to [draws], ns.
+
+It is called with all draws at once, with 0 bytes where a draw executes nothing; what it returns
+there does not count.
+"""
 
 FIRST_BUCKET_BYTES = 2**20
 DEFAULT_CAP_BYTES = 25 * 2**20
 _DEFAULT = "DDP's default of 1 MiB first, then 25 MiB"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeParts:
+    """Time by part, each [draws], ns.
+
+    ``cycle_ns`` is the wait of ready gradients for the next cycle of Horovod's loop,
+    ``negotiation_ns`` the time in which the ranks agree on what is ready, and ``execution_ns``
+    the collectives.
+    """
+
+    cycle_ns: Float64s
+    negotiation_ns: Float64s
+    execution_ns: Float64s
+
+
+@dataclass(frozen=True, slots=True)
+class StepCommunication:
+    """The communication of one step, each array [draws], times in ns.
+
+    ``end_ns`` is the end of the last collective, on the axis of the ready times. ``parts`` is
+    time by part over the whole step. ``exposed`` is that after the last gradient is ready; its
+    parts sum to ``end_ns`` minus that moment. ``last_cycle_ns`` is the start of the last cycle of
+    Horovod's loop that took a gradient: the phase of the loop for the next step.
+    """
+
+    end_ns: Float64s
+    num_executions: Int64s
+    size_bytes: Float64s
+    parts: TimeParts
+    exposed: TimeParts
+    last_cycle_ns: Float64s
 
 
 def bucket_limits(bucket_cap_mb: float | None) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from hvdprof.analyze.ranks.arrivals import NOT_READY, arrival_cubes
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.analyze.stragglers.arrivals import NOT_READY, arrival_cubes
 from hvdprof.model.arrays import Bools, Float64s, Int64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 

@@ -25,16 +25,15 @@ from hvdprof.analyze.predict.costs.algorithm_choice import (
     AlgorithmChoice,
     choose_algorithm,
 )
-from hvdprof.analyze.predict.costs.algorithm_rules import GLOO, NCCL, OPEN_MPI_40, OPEN_MPI_41, Rule
-from hvdprof.analyze.predict.costs.observations import Observations, observed_allreduces
-from hvdprof.analyze.predict.costs.posterior_draws import Prior
+from hvdprof.analyze.predict.costs.cost_draws import GLOO, NCCL, OPEN_MPI_40, OPEN_MPI_41, Rule
+from hvdprof.analyze.predict.costs.posterior_draws import Observations, Prior, observed_allreduces
 from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.results.forecast import Missing
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
-from hvdprof.model.tables.net_tables import NET_LINKS, NET_TRANSFERS
 from hvdprof.model.tables.run_tables import RANKS
+from hvdprof.model.tables.sample_tables import NET_LINKS, NET_TRANSFERS
 
 _BASE_NS = 8_400.0
 """Ring with the protocol Simple, ``baseLat`` of ``tuning.cc``."""

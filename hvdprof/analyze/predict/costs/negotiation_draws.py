@@ -14,9 +14,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from hvdprof.analyze.predict.costs.algorithm_rules import always
 from hvdprof.analyze.predict.costs.collective_cost import Algorithm, Topology
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws, Pricing
+from hvdprof.analyze.predict.costs.cost_draws import CostDraws, Pricing, always
 from hvdprof.analyze.predict.costs.stated_links import with_rule
 from hvdprof.model.arrays import Float64s
 

@@ -22,9 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hvdprof.analyze.predict.costs.algorithm_choice import PRIORS
-from hvdprof.analyze.predict.costs.algorithm_rules import Rule
 from hvdprof.analyze.predict.costs.collective_cost import Link
-from hvdprof.analyze.predict.costs.cost_draws import CostDraws
+from hvdprof.analyze.predict.costs.cost_draws import CostDraws, Rule
 from hvdprof.analyze.predict.costs.posterior_draws import Prior
 from hvdprof.errors import UsageError
 from hvdprof.model.results.forecast import MEASURED

@@ -30,10 +30,11 @@ from hvdprof.ingest.timeline.compiled.kernel_pairs import (
     STATE_WIDTH,
     TICKS,
     WAITS,
+    RowColumns,
+    doubled,
     pair,
 )
 from hvdprof.ingest.timeline.compiled.kernel_records import Records
-from hvdprof.ingest.timeline.compiled.kernel_rows import RowColumns, doubled
 from hvdprof.ingest.timeline.compiled.kernel_spans import SpanTable
 from hvdprof.ingest.timeline.machine_code import compiled
 from hvdprof.ingest.timeline.meaning.activities import NEVER_BEGUN, OPERATIONS

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hvdprof.ingest.text.text_chunks import Chunks
+from hvdprof.ingest.timeline.horovod_timeline import parse_plain
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
-from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
 from tests.builders.timeline_reference import assert_same
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hvdprof.ingest.text.text_chunks import Chunks
+from hvdprof.ingest.timeline.horovod_timeline import parse_plain
 from hvdprof.ingest.timeline.syntax.parsed_timeline import (
     DEEPEST,
     OPEN,
@@ -17,7 +18,6 @@ from hvdprof.ingest.timeline.syntax.parsed_timeline import (
     Slices,
     stood_at,
 )
-from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
 from tests.builders.mutants import mutant
 from tests.builders.timeline_reference import assert_same, marks, naive, rows, ticks

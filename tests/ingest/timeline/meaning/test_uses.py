@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hvdprof.ingest.timeline.horovod_timeline import parse_plain
 from hvdprof.ingest.timeline.meaning.uses import (
     ACTIVITY,
     ENDED_ALONE,
@@ -12,7 +13,6 @@ from hvdprof.ingest.timeline.meaning.uses import (
     tensors_of,
 )
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, RawTimeline
-from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from tests.builders.timeline_writer import TimelineWriter
 
 

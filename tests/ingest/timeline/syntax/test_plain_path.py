@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvdprof.ingest.text.text_chunks import Chunks
+from hvdprof.ingest.timeline.horovod_timeline import parse_plain
 from hvdprof.ingest.timeline.syntax.pairing import PlainPairing
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, Damage, RawTimeline
-from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
 from tests.builders.places import RECORDINGS
 from tests.builders.timeline_reference import assert_same, marks, rows, ticks

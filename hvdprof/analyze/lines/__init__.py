@@ -1,1 +1,0 @@
-"""Which line of code takes the time, and which lines explain the causes of a cell."""

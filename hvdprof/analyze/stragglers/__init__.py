@@ -1,1 +1,0 @@
-"""Which rank the others wait for: clock bounds, arrivals, caused wait, stragglers."""

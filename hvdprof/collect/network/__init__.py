@@ -1,1 +1,0 @@
-"""Probes of the network between the hosts of a job."""

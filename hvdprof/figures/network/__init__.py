@@ -1,1 +1,0 @@
-"""What connects hosts and GPUs: links, NCCL's graph and transports."""

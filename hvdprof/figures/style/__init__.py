@@ -1,1 +1,0 @@
-"""Colours, axes and text of every figure."""

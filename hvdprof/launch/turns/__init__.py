@@ -1,1 +1,0 @@
-"""Launches that stay resident together on one host and take turns."""

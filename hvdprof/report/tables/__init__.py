@@ -1,1 +1,0 @@
-"""Tables as files, as CSV, and queried with SQL."""
