@@ -27,6 +27,7 @@ from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import LogFile
 
 _ROUNDS = 3
+_CALL_BYTES = 210
 
 
 def main() -> None:
@@ -113,13 +114,15 @@ def _analyze(num_ranks: int, size: int, ways: dict[str, Path], num_rounds: int) 
     with tempfile.TemporaryDirectory() as folder:
         logs = Path(folder) / "logs"
         logs.mkdir()
-        calls = _calls_of(size // num_ranks)
+        num_calls = size // num_ranks // _CALL_BYTES
         for rank in range(num_ranks):
             own = f"elm{rank // 8}:{20000 + rank}:{20000 + rank} [{rank % 8}] NCCL INFO "
-            text = "".join(f"{own}{line}\n" for line in (*_init(rank, num_ranks), *calls))
-            (logs / f"nccl.{rank}.log").write_text(text)
+            # Line by line: the peak of a child is at least the memory of its parent.
+            with (logs / f"nccl.{rank}.log").open("w") as stream:
+                stream.writelines(f"{own}{line}\n" for line in _init(rank, num_ranks))
+                stream.writelines(f"{own}{_call(number)}\n" for number in range(num_calls))
         megabytes = sum(path.stat().st_size for path in logs.iterdir()) / 1e6
-        print(f"{num_ranks} logs, {num_ranks * len(calls):,} calls, {megabytes:.0f} MB")
+        print(f"{num_ranks} logs, {num_ranks * num_calls:,} calls, {megabytes:.0f} MB")
         rounds: dict[str, list[tuple[float, float, float]]] = {name: [] for name in ways}
         for _ in range(num_rounds):
             for name, checkout in ways.items():
@@ -138,14 +141,14 @@ def _init(rank: int, num_ranks: int) -> list[str]:
     ]  # fmt: skip
 
 
-def _calls_of(size: int) -> list[str]:
-    """So many bytes of calls, behind the prefix: 64 buckets of gradients, step by step."""
-    return [
-        f"AllReduce: opCount {call:x} sendbuff 0x7f{call % 64:02x}00000000 recvbuff "
-        f"0x7f{call % 64:02x}00000000 count {1024 * (1 + call % 64)} datatype 7 op 0 root 0 comm "
+def _call(number: int) -> str:
+    """A call, behind the prefix: one of 64 buckets of gradients, step by step."""
+    bucket = number % 64
+    return (
+        f"AllReduce: opCount {number:x} sendbuff 0x7f{bucket:02x}00000000 recvbuff "
+        f"0x7f{bucket:02x}00000000 count {1024 * (1 + bucket)} datatype 7 op 0 root 0 comm "
         "0x55b6a9000 [nranks=8] stream 0x55b6a98daaf0"
-        for call in range(size // 210)
-    ]
+    )
 
 
 def _write(path: Path, size: int, source: Path | None) -> None:
