@@ -18,7 +18,7 @@ from tests.builders.processes import is_running
 from tests.builders.running_command import fill_disk, hvdprof, pids_in_step, started, wait_for
 from tests.builders.small_disk import small_disk
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.timeout(900)]
 
 SHORT = ("--models", "mnist", "--num-steps", "12", "--repeats", "1", "--quiet")
 LONG = ("--models", "mnist", "--np", "2", "--max-seconds", "120", "--repeats", "1", "--quiet")

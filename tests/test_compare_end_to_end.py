@@ -10,7 +10,7 @@ from hvdprof.rundir.manifest import Manifest
 from tests.builders import user_script
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.horovod, pytest.mark.torch]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.torch]
 
 SCRIPT = [sys.executable, str(Path(user_script.__file__))]
 COMPARE = ("compare", "--run", "--np", "2", "--no-trace")

@@ -68,7 +68,7 @@ def _remember_features(folder: str) -> None:
 
 
 if "HVDPROF_TESTS_WARM" in os.environ:
-    # Not where it is a test's own name: every process of a test runs this.
+    # Only there: every process of a test runs this.
     __import__("warm_proxy").continue_warm()
 if not any(type(finder).__name__ == _Finder.__name__ for finder in sys.meta_path):
     sys.meta_path.insert(0, _Finder())

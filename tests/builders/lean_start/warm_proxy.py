@@ -18,7 +18,7 @@ import sys
 VARIABLE = "HVDPROF_TESTS_WARM"
 """Names the socket of the server."""
 
-MODULES = {"hvdprof.bench_models.train", "torch.distributed.run", "horovod.runner.run_task"}
+MODULES = {"hvdprof.bench_models.train", "torch.distributed.run"}
 OPTIONS = {"-u", "-P"}
 IMPORTS = re.compile(rb"^(?:import|from) (?:torch|horovod\.torch)\b", re.MULTILINE)
 
@@ -42,9 +42,10 @@ def continue_warm() -> None:
     handles = [one for one in handles if _is_inherited(one)]
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
+        folder = os.getcwd()  # noqa: PTH109
         server.connect(address)
     except OSError:
-        # The tests have ended.
+        # The folder is gone, or the tests have ended.
         return
     alive, life = os.pipe()
     request = {
@@ -52,7 +53,7 @@ def continue_warm() -> None:
         "options": options,
         "command": sys.orig_argv,
         "environment": {name: os.environ[name] for name in os.environ if name != VARIABLE},
-        "folder": os.getcwd(),  # noqa: PTH109
+        "folder": folder,
         "path": sys.path,
         "executable": sys.executable,
         "handles": handles,
