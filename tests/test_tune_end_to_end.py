@@ -14,7 +14,7 @@ from hvdprof.rundir.manifest import Manifest
 from tests.builders import user_script
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.horovod, pytest.mark.torch]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.torch]
 
 TUNE = [sys.executable, "-m", "hvdprof", "tune"]
 CYCLE = "HOROVOD_CYCLE_TIME"
