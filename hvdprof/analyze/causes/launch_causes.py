@@ -46,14 +46,15 @@ def delays_of(own: Times, named: Sequence[Sequence[NamedCause]]) -> Delays:
     """The split of the own times of a launch, [ranks, steps].
 
     1.  Rare straggler: the rank takes the time of the normal ranks. Rare pause of all ranks: each
-        takes its own median.
+        loses its excess over its own median; where a straggler acts too, what all lose.
     2.  Otherwise each rank loses its mean excess over the normal ranks (in a pause: over its own
         median) where the cause acts, and keeps its jitter. Steady causes also act in the steps that
         a rare one hides.
 
     Args:
         own: From the release of the synchronization before to the arrival.
-        named: For each named cause of the cell its members in this launch; they do not overlap.
+        named: For each named cause of the cell its members in this launch; they do not overlap, but
+            for stragglers in pauses.
     """
     causes = [_cause(own, members) for members in named]
     is_normal, rare = np.ones(own.shape, dtype=bool), np.zeros(own.shape, dtype=bool)
@@ -71,10 +72,20 @@ def delays_of(own: Times, named: Sequence[Sequence[NamedCause]]) -> Delays:
             steady += found[place]
             usual = usual - excess
     normal = np.where(np.isnan(normal), usual.mean(), normal)
-    for place, cause in enumerate(causes):
-        if cause.is_rare:
-            expected = medians[:, None] if cause.is_pause else normal + steady
-            found[place] = np.where(cause.acts, own - expected, 0.0)
+    rare_causes = [(place, cause) for place, cause in enumerate(causes) if cause.is_rare]
+    stops_longer, paused = np.zeros_like(rare), np.zeros_like(own)
+    for _, cause in rare_causes:
+        stops_longer |= cause.acts & (not cause.is_pause)
+    common = shared(own.T[..., None])[:, 0]
+    pause = common - np.median(common)
+    for place, cause in sorted(rare_causes, key=lambda entry: not entry[1].is_pause):
+        if cause.is_pause:
+            over = own - medians[:, None]
+            over = np.where(stops_longer, np.minimum(over, pause), over)
+            found[place] = np.where(cause.acts, over, 0.0)
+            paused += found[place]
+        else:
+            found[place] = np.where(cause.acts, own - normal - steady - paused, 0.0)
     jitter = own - normal
     for delay in found:
         jitter -= delay

@@ -42,6 +42,9 @@ MOST_CAUSES = 5
 SAME_PERIOD = 0.1
 """Largest difference of the periods, or of the first steps, of ranks that are alike."""
 
+LONGER = 0.25
+"""Share of a pause of all ranks by which one of them stops longer, from which that is named."""
+
 _STEPS_APART = {STRAGGLER: 1, PAUSE: 2}
 
 
@@ -53,8 +56,9 @@ class _Found:
 
 
 def named_causes(times: RankTimes) -> tuple[NamedCause, ...]:
-    """The significant delays of a launch, largest first; they never overlap in ``affected``.
+    """The significant delays of a launch, largest first.
 
+    They do not overlap in ``affected``, but for a rank that stops far longer than all in a pause.
     Empty where nothing is significant, and below 8 steps. One rank has pauses alone, since no other
     rank shows what is usual.
     """
@@ -78,7 +82,7 @@ def named_causes(times: RankTimes) -> tuple[NamedCause, ...]:
     ]
     merged = [
         one
-        for one in _merged(_apart(found))
+        for one in _merged(_apart(found, total, of_all.sum(axis=1)))
         if one.delay.pattern in LASTING
         or _cost(one.delay, total, of_all) >= SMALLEST_SHARE * step_ns / 2
     ]
@@ -125,14 +129,23 @@ def _described(
     return _Found(whole, phase, share)
 
 
-def _apart(found: list[_Found]) -> list[_Found]:
-    """The delays without overlap: events go before what lasts, then the earlier one."""
+def _apart(found: list[_Found], excess: Times, common: Times) -> list[_Found]:
+    """The delays without overlap: events go before what lasts, then the earlier one.
+
+    Events of a rank stay in a pause of all ranks where it stops longer by LONGER of the pause.
+    """
+    is_longer = excess >= LONGER * (common - np.median(common))[:, None]
     apart: list[_Found] = []
-    claimed: Bools | None = None
+    paused = np.zeros(excess.shape, dtype=bool)
+    claimed = paused
     for one in sorted(found, key=lambda one: one.delay.pattern in LASTING):
         delay = one.delay
-        affected = delay.affected if claimed is None else delay.affected & ~claimed
-        claimed = affected if claimed is None else claimed | affected
+        is_owned = delay.is_event and len(delay.places) < excess.shape[1]
+        affected = delay.affected & ~claimed & ~(paused & ~is_longer if is_owned else paused)
+        if delay.kind == PAUSE:
+            paused = paused | affected
+        else:
+            claimed = claimed | affected
         if affected.any():
             apart.append(replace(one, delay=replace(delay, affected=affected)))
     return apart

@@ -117,6 +117,21 @@ def test_a_pause_of_all_ranks_is_no_slow_normal_rank():
     assert whole(found) == pytest.approx(1, abs=1e-12)
 
 
+def test_what_a_named_rank_stops_longer_than_all_is_no_part_of_their_pause():
+    affected, longer = acts(2, [0, 1], EVERY_20), acts(2, [0], EVERY_20)
+    extra = 300.0 * affected + 280.0 * longer
+    work = simulated(STEPS, 2, extra_ms={"outside": extra})
+    pause = [cause(affected, kind=PAUSE, pattern=PERIODIC, phase="outside")]
+    straggler = [cause(longer, pattern=PERIODIC, phase="outside")]
+
+    found = launch_causes(work, [pause, straggler])
+
+    assert ms(found.named[0], work) == pytest.approx(300 / 20, rel=0.03)
+    assert ms(found.named[1], work) == pytest.approx(280 / 20, rel=0.03)
+    assert found.extents[0].delay_ns == pytest.approx(300e6, rel=0.02)
+    assert whole(found) == pytest.approx(1, abs=1e-12)
+
+
 def test_a_rank_that_is_slow_from_a_step_on():
     affected = acts(4, [2], ALL[120:])
     work, pure = delayed(affected, 50.0, "forward")

@@ -122,6 +122,31 @@ def test_the_optimizer_is_that_of_the_step_before() -> None:
     assert np.flatnonzero(cause.affected[:, 1]).tolist() == [6, 26, 46, 66, 86]
 
 
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_a_rank_that_stops_longer_than_all_in_a_pause_is_named_beside_it(num_ranks: int) -> None:
+    steps = np.arange(7, 100, 12)
+    extra = np.zeros((100, num_ranks))
+    extra[steps] = 320.0
+    extra[steps, 0] = 600.0
+
+    pause, longer = named_causes(rank_times(simulated(100, num_ranks, extra_ms={"outside": extra})))
+
+    assert (pause.kind, pause.ranks, pause.period_steps) == (PAUSE, tuple(range(num_ranks)), 12)
+    assert (longer.kind, longer.ranks, longer.period_steps) == (STRAGGLER, (0,), 12)
+    assert (pause.phase, longer.phase) == ("outside", "outside")
+    assert np.flatnonzero(longer.affected[:, 0]).tolist() == steps.tolist()
+
+
+def test_a_rank_that_stops_little_longer_than_all_in_a_pause_is_not_named() -> None:
+    extra = np.zeros((100, 2))
+    extra[7::12] = 320.0
+    extra[7::12, 0] = 380.0
+
+    (pause,) = named_causes(rank_times(simulated(100, 2, extra_ms={"outside": extra})))
+
+    assert pause.kind == PAUSE
+
+
 @pytest.mark.parametrize("num", [3, 4, 5])
 def test_irregular_stalls_that_all_fall_on_one_rank_are_its_own(num: int) -> None:
     extra = np.zeros((100, 2))
