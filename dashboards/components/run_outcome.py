@@ -211,14 +211,14 @@ def text_of_runs(names: Sequence[str]) -> str | None:
     return None if len(text) > LONGEST or len(names) > MOST_RUNS else text
 
 
-def runs_in(text: str, known: Sequence[str]) -> list[str]:
+def runs_in(value: str, known: Sequence[str]) -> list[str]:
     """The runs that a value of the address names.
 
     Args:
-        text: Made by ``text_of_runs``.
+        value: Made by ``text_of_runs``.
         known: Ids of all runs.
     """
-    asked = dict.fromkeys(text.split(_BETWEEN))
+    asked = dict.fromkeys(value.split(_BETWEEN))
     return [run_id for run_id in asked if run_id in known][:MOST_RUNS]
 
 
