@@ -1,6 +1,7 @@
 """Rows of a declared table, gathered one by one and packed into arrays as they come."""
 
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -133,6 +134,7 @@ class Rows:
     def _put_aside(self) -> None:
         if self._file is None:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 (ends with these rows)
+            weakref.finalize(self, self._file.close)
         if self._num_packed > self._num_aside:
             for parts in self._packed:
                 np.save(self._file, np.concatenate(parts), allow_pickle=False)

@@ -110,3 +110,13 @@ def test_rows_put_aside_in_a_file_are_the_same(monkeypatch: pytest.MonkeyPatch) 
         assert (buffer._file is not None) == aside
     pd.testing.assert_frame_equal(*frames)
     assert frames[0]["owner"].tolist()[:2] == [40, pd.NA]
+
+
+def test_the_file_of_rows_that_are_never_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_buffer, "_ASIDE_AT", 2)
+    buffer = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)), aside=True)
+    buffer.extend([(1,)], np.zeros(3, dtype=np.int64), {})
+    file = buffer._file
+    del buffer
+    assert file is not None
+    assert file.closed
