@@ -1,7 +1,7 @@
 """How ``hvdprof analyze`` of a run grows: ``python -m benchmarks.growth``.
 
 Synthetic runs (``many_ranks_run``) of 64 to 4,096 ranks, and of 250 to 4,000 steps; of each, CPU
-seconds and largest memory from raw files, and again from the kept tables where there are any. A
+seconds and largest memory from raw files, and again from the cache of finished analyses. A
 slope is that of the logarithms between the two largest runs: 1 where twice as much takes twice as
 long. The plot goes to docs/images/growth.svg.
 """
