@@ -90,7 +90,7 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 32 minutes on two core
 	exit $$failed
 
 # The recipe of `make test`: a plugin omits what the change does not need.
-test-changed: $(VENV)/.hvdprof-dev  ## Run the tests that a change since BASE=COMMIT (else origin/main) needs; DRY=1 lists them.
+test-changed: $(VENV)/.hvdprof-dev  ## Run the tests that a change since BASE=COMMIT (else origin/main) needs, 11 minutes for a module in hvdprof/analyze; DRY=1 lists them.
 	@$(BIN)/python -m tests.selection $(if $(BASE),--base $(BASE)) $(if $(DRY),,--output build/changed_tests.json)
 	$(if $(DRY),,@PYTEST_ADDOPTS="-p tests.selection.plugin --selection build/changed_tests.json" $(MAKE) --no-print-directory COV= test)
 
