@@ -73,15 +73,15 @@ def delays_of(own: Times, named: Sequence[Sequence[NamedCause]]) -> Delays:
             usual = usual - excess
     normal = np.where(np.isnan(normal), usual.mean(), normal)
     rare_causes = [(place, cause) for place, cause in enumerate(causes) if cause.is_rare]
-    stops_longer, paused = np.zeros_like(rare), np.zeros_like(own)
+    of_ranks, paused = np.zeros_like(rare), np.zeros_like(own)
     for _, cause in rare_causes:
-        stops_longer |= cause.acts & (not cause.is_pause)
-    common = shared(own.T[..., None])[:, 0]
-    pause = common - np.median(common)
+        of_ranks |= cause.acts & (not cause.is_pause)
     for place, cause in sorted(rare_causes, key=lambda entry: not entry[1].is_pause):
         if cause.is_pause:
             over = own - medians[:, None]
-            over = np.where(stops_longer, np.minimum(over, pause), over)
+            if (cause.acts & of_ranks).any():
+                common = shared(own.T[..., None])[:, 0]
+                over = np.where(of_ranks, np.minimum(over, common - np.median(common)), over)
             found[place] = np.where(cause.acts, over, 0.0)
             paused += found[place]
         else:
