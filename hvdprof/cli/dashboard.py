@@ -4,7 +4,7 @@ import ipaddress
 import sys
 import threading
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -65,7 +65,7 @@ def dashboard(
     --host names another address. The printed address carries a token: who has it sees the runs.
     """
     paths, watched = _split(runs or [RUNS])
-    sys.stderr.writelines(_notes(watched))
+    sys.stderr.writelines(_notes(folder for folder in watched if folder not in paths))
     if not runs and (here := api.list_runs(RUNS)):
         sys.stderr.write(f"hvdprof: the newest run in ./{RUNS} is {run_line(here[0])}\n")
     # Imports and the first reading take seconds, in which the terminal would show nothing.
@@ -124,9 +124,9 @@ def _holds_recordings(folder: Path) -> bool:
     return any(path.is_file() and not path.name.startswith(".") for path in folder.iterdir())
 
 
-def _notes(watched: list[Path]) -> Iterator[str]:
+def _notes(folders: Iterable[Path]) -> Iterator[str]:
     """A line for each folder that holds no run yet."""
-    for folder in watched:
+    for folder in folders:
         if not runs_below(folder).folders:
             yield (
                 f"{folder} holds no run directory yet: its runs are shown as they appear. "

@@ -88,9 +88,10 @@ def test_a_folder_of_dumps_is_one_page_with_its_verdict_first(tmp_path, offered)
     dumps = {rank: dump(enqueued=6 - rank, late_ns=rank) for rank in range(2)}
     folder = write_dumps(tmp_path / "dumps", dumps)
     (folder / ".hidden").write_text("")
-    dashboard(folder, "--no-open")
+    result = dashboard(folder, "--no-open")
     # Runs that appear beside the dumps are listed, too.
     assert (offered["folders"], offered["watched"]) == (["dumps"], ["dumps"])
+    assert "holds no run directory" not in result.stderr
     store = RunStore([folder])
     shown = str(found_content(store.finished(store.ids[0])))
     # "Hang" itself is a link to its definition.
