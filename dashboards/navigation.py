@@ -52,7 +52,24 @@ def lacks_of(tabs: Sequence[Tab], runs: RunStore, run_id: str | None) -> dict[st
     return runs.made(run_id, "lacks", look)
 
 
-def tab_link(tab: Tab, page: Page | None, view: View, lacks: Mapping[str, Lack]) -> Component:
+def tab_links(
+    tabs: Sequence[Tab],
+    page: Page | None,
+    view: View,
+    lacks: Mapping[str, Lack],
+    *,
+    is_open: bool,
+) -> list[Component]:
+    """The links of the navigation, with the choices of a view; seldom tabs of open runs alone."""
+    shown = [tab for tab in tabs if page in tab.pages or not tab.is_seldom or is_open]
+    links = [
+        [_tab_link(tab, page, view, lacks) for tab in shown if tab.is_apart == apart]
+        for apart in (False, True)
+    ]
+    return [*links[0], html.Span(className="shell-gap"), *links[1]]
+
+
+def _tab_link(tab: Tab, page: Page | None, view: View, lacks: Mapping[str, Lack]) -> Component:
     """The link of a tab; grey, and with what would fill it, where all its pages are empty."""
     opened = next((one for one in tab.pages if one.PATH not in lacks), None)
     looks = attributes(aria_keyshortcuts=tab.key) if tab.key else {}

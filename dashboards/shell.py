@@ -13,7 +13,7 @@ from hvdprof.dashboards.access import text_or_none
 from hvdprof.dashboards.components import empty_state, glossary_drawer
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.ids import run_in_browser
-from hvdprof.dashboards.navigation import lacks_of, links_beside, tab_link
+from hvdprof.dashboards.navigation import lacks_of, links_beside, tab_links
 from hvdprof.dashboards.pages import Page, Tab
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
@@ -39,7 +39,7 @@ def register(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
     """Update the shell with the address, and the address with the choices in the page."""
     _register_page(app, runs, tabs)
     _register_header(app, runs, tabs)
-    _register_controls(app, runs)
+    _register_controls(app, runs, tabs)
     _register_notice(app, runs)
     run_in_browser(app, "settleAddress", Input(ids.DRAWN, "data"))
     run_in_browser(app, "stayInSight", Input(ids.DUE, "data"), first=False)
@@ -170,12 +170,7 @@ def _register_header(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
         changed = [name for name in new if new[name] != old.get(name)]
         if not changed:
             raise PreventUpdate
-        shown = [tab for tab in tabs if page in tab.pages or not tab.is_seldom or is_open]
-        links = [
-            [tab_link(tab, page, view, lacks) for tab in shown if tab.is_apart == apart]
-            for apart in (False, True)
-        ]
-        of_tabs = [*links[0], html.Span(className="shell-gap"), *links[1]]
+        of_tabs = tab_links(tabs, page, view, lacks, is_open=is_open)
         choices = [] if choice is None else [view_select("run", "Run", run_ids, choice)]
         return (
             of_tabs if "links" in changed else no_update,
@@ -211,9 +206,13 @@ def _register_header(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
         return drawn_anew(pathname, search, drawn)
 
 
-def _register_controls(app: Dash, runs: RunStore) -> None:
+def _register_controls(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
+    pages = [page for tab in tabs for page in tab.pages]
+
     @app.callback(
         Output(ids.LOCATION, "search", allow_duplicate=True),
+        # With the address: a tab that is opened before the header is drawn anew has the choice.
+        Output(ids.HEADER_LINKS, "children", allow_duplicate=True),
         Output(ids.DRAWN, "data", allow_duplicate=True),
         Output(ids.HEADER_DRAWN, "data", allow_duplicate=True),
         Input({"type": ids.CONTROL, "key": ALL, "shown": ALL}, "value"),
@@ -224,7 +223,7 @@ def _register_controls(app: Dash, runs: RunStore) -> None:
     )
     def steer(
         _values: object, pathname: object, search: object, drawn: object
-    ) -> tuple[object, object, object]:
+    ) -> tuple[object, ...]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         changes = {
             str(control["id"]["key"]): text_or_none(control.get("value"))
@@ -238,7 +237,11 @@ def _register_controls(app: Dash, runs: RunStore) -> None:
             raise PreventUpdate
         # The control shows another value than was drawn. Going back before the new view is drawn
         # would keep that value if the drawn state still counted.
-        return changed.search, None if _is_drawn_by(drawn, changes) else no_update, None
+        is_drawn = _is_drawn_by(drawn, changes)
+        lacks, is_open = lacks_of(tabs, runs, changed.run), bool(_progress(runs, changed.run))
+        page = page_for(pages, changed.path)
+        links = tab_links(tabs, page, changed, lacks, is_open=is_open)
+        return changed.search, links, None if is_drawn else no_update, None
 
 
 def _register_notice(app: Dash, runs: RunStore) -> None:

@@ -39,6 +39,18 @@ PHONE_TEXTS = """(() => {
     && texts.every((text) => !text.textContent.includes("pts"));
 })()"""
 
+HEADER_HELD_BACK = """() => {
+    const fetched = window.fetch;
+    window.held = [];
+    window.fetch = async (url, asked) => {
+        const answer = await fetched(url, asked);
+        if (String(asked?.body).includes('"output":"..header-links.children')) {
+            await new Promise(done => window.held.push(done));
+        }
+        return answer;
+    };
+}"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -118,6 +130,22 @@ def test_model_and_ranks_are_chosen_once_for_tiles_and_figures(opened):
     pages.get_by_role("link", name="Diagnosis", exact=True).click()
     page.wait_for_url("**/?*toggles=fp16*")
     wait_until(page, "document.querySelector('.waterfall')?.textContent.includes('2 ranks')")
+
+
+def test_a_tab_opened_before_the_header_is_drawn_anew_has_the_choice(opened):
+    address, watched = opened
+    page = watched.page
+    show(watched, f"{address}/?run=first")
+    page.evaluate(HEADER_HELD_BACK)
+    page.get_by_role("textbox", name="Setting").click()
+    page.get_by_role("option", name="fp16").click()
+    page.wait_for_url("**toggles=fp16*")
+    wait_until(page, "window.held.length > 0")
+    pages = page.get_by_role("navigation", name="Pages")
+    pages.get_by_role("link", name="Ranks", exact=True).click()
+    page.wait_for_url("**/ranks?*toggles=fp16*", timeout=20_000)
+    page.evaluate("window.held.forEach(done => done())")
+    assert watched.complaints == []
 
 
 def test_folded_findings_open_and_only_the_command_is_copied(opened):
