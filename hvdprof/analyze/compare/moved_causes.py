@@ -118,7 +118,7 @@ def _of_cell(
                 **_own_change(term),
             }
         )
-    rows.sort(key=lambda row: -abs(float(str(row["difference_ns"]))))
+    rows.sort(key=lambda row: -abs(float(row["difference_ns"])))
     return MOVED_CAUSES.frame(rows)
 
 

@@ -97,7 +97,7 @@ def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
         return MachineEvidence()
     own = rows[rows["rank"].isin(ranks)].astype({"measure": str})
     who = ranks_named(ranks)
-    share = float(str(cause.row["share"]))
+    share = float(cause.row["share"])
     for measure, general in ((THROTTLED, _QUOTA), (CORE_WAIT, _OWN_CORE), (SM_CLOCK, _CLOCK)):
         found = _differing(own, measure)
         if found is None or _explained(own, measure) < LEAST_EXPLAINED * share:

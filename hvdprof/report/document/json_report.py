@@ -111,7 +111,7 @@ def flat_summary(analysis: RunAnalysis) -> dict[str, float]:
         found[f"{PREFIX}/{name}"] = float(getattr(analysis.verdict, name))
     for row in analysis.scaling.to_dict("records"):
         for column, (name, factor) in _OF_SCALING.items():
-            found[f"{_cell(row)}/{name}"] = float(str(row[column])) * factor
+            found[f"{_cell(row)}/{name}"] = float(row[column]) * factor
     for row in analysis.table(WATERFALL.name).to_dict("records"):
         # One cause may come in two patterns: their costs add up.
         found[f"{_cell(row)}/cost_seconds/{_cause(row)}"] += float(row["time_ns"]) / 1e9

@@ -74,8 +74,8 @@ def live_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
 
 
 def _row(row: FrameRow) -> tuple[str, ...]:
-    since, over = (int(str(row[name])) for name in ("since_ns", "over_ns"))
-    cost, late = float(str(row["cost_ns"])), float(str(row["late_ns"]))
+    since, over = (int(row[name]) for name in ("since_ns", "over_ns"))
+    cost, late = float(row["cost_ns"]), float(row["late_ns"])
     return (
         _seen(row),
         str(row["event"]),
@@ -88,11 +88,11 @@ def _row(row: FrameRow) -> tuple[str, ...]:
 
 
 def _where(row: FrameRow) -> str:
-    rank = int(str(row["rank"]))
+    rank = int(row["rank"])
     host = f" ({row['host']})" if row["host"] else ""
     who = f"rank {rank}{host}" if rank >= 0 else "all ranks"
     phase = f"{row['phase']} phase" if row["phase"] else ""
-    share = float(str(row["share"]))
+    share = float(row["share"])
     place = str(row["place"])
     if place and not math.isnan(share):
         place = f"{place}: {units.two_digit_percent(share)} of samples"
@@ -100,7 +100,7 @@ def _where(row: FrameRow) -> str:
 
 
 def _seen(row: FrameRow) -> str:
-    return f"{pd.Timestamp(int(str(row['seen_ns'])), unit='ns'):%H:%M:%S}"
+    return f"{pd.Timestamp(int(row['seen_ns']), unit='ns'):%H:%M:%S}"
 
 
 def _answers(row: FrameRow) -> str:
@@ -108,7 +108,7 @@ def _answers(row: FrameRow) -> str:
 
 
 def _within(row: FrameRow) -> str:
-    late, low, high = (float(str(row[name])) for name in ("late_ns", "late_low_ns", "late_high_ns"))
+    late, low, high = (float(row[name]) for name in ("late_ns", "late_low_ns", "late_high_ns"))
     return units.milliseconds_within(late, low, high)
 
 
