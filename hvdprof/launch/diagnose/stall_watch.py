@@ -177,14 +177,9 @@ class StallWatch:
         running, self._running = self._running, None
         if running is None or not running.is_reported:
             return
-        lasted_s = round(self._looked_s - running.since_s, 1)
+        lasted_s, at_end = round(self._looked_s - running.since_s, 1), running.stall.at_end
         self._write(
-            {
-                "kind": "over",
-                "number": self._number,
-                "lasted_s": lasted_s,
-                "at_end": running.stall.at_end,
-            }
+            {"kind": "over", "number": self._number, "lasted_s": lasted_s, "at_end": at_end}
         )
         self._number += 1
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from hvdprof.errors import EnvironmentNotReadyError, StorageError
+from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, StorageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
 from hvdprof.launch.processes.interruption import OrphanGuard, to_its_end
@@ -123,6 +123,10 @@ def run_to_end(
         try:
             processes.start(command, environment, stdout=stdout, stderr=stderr)
             hung = _wait(processes, watch)
+        except (InterruptedRunError, KeyboardInterrupt):
+            # What the ranks have written since the last look is of processes that are still there.
+            watch.progress()
+            raise
         finally:
             to_its_end(processes.end)
         starts = not hung and watch.again(processes.outcome(hung=False).exit_code)

@@ -145,6 +145,28 @@ def test_a_signal_ends_every_process_and_a_second_one_does_not_cut_that_short(
     assert not is_running(int(pid_file.read_text()))
 
 
+def test_a_signal_is_followed_by_a_last_look_at_ranks_that_still_run(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    looks: list[bool] = []
+
+    def look() -> int:
+        begun = pid_file.exists() and pid_file.read_text().strip()
+        looks.append(bool(begun) and is_running(int(begun)))
+        if len(looks) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return 0
+
+    with pytest.raises(InterruptedRunError), interruptible():
+        _run(
+            tmp_path,
+            ORPHAN.format(pid=pid_file, then="sleep 3600"),
+            Watch(progress=look, timeout_s=60.0),
+        )
+    assert len(looks) == 3
+    assert looks[-1]
+    assert not is_running(int(pid_file.read_text()))
+
+
 def _signal_when_there(file: Path, sign: signal.Signals) -> threading.Thread:
     """Sends a signal to this process once there is something in a file."""
 
