@@ -72,7 +72,8 @@ class InputEvidence:
     """What was seen of the input: a sentence, and what follows from it; empty where nothing.
 
     ``is_ready`` is true where what the ranks lacked was a core, and no batch, ``has_batches`` where
-    it was no batch at least, ``has_none`` where no worker loads for them.
+    it was no batch at least, ``has_none`` where no worker loads for them. ``is_waiting``: workers
+    wait for storage, a network or a lock, and more of them make a lock worse.
     """
 
     sentence: str
@@ -80,6 +81,7 @@ class InputEvidence:
     is_ready: bool = False
     has_batches: bool = False
     has_none: bool = False
+    is_waiting: bool = False
 
 
 def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) -> InputEvidence:
@@ -127,7 +129,7 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
         return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
     # Also where they could not make a batch per step if they were busy all the time.
     if facts.busy >= BUSY_WORKERS or facts.wanted > facts.number:
-        return InputEvidence(text, _more_workers(facts))
+        return InputEvidence(text, _more_workers(facts), is_waiting=facts.awake < HALF)
     return InputEvidence(text, _behind_workers(facts), has_batches=facts.is_ready)
 
 
@@ -146,7 +148,10 @@ def _more_workers(facts: InputFacts) -> Advice:
         return _FIRST_WORKERS.formatted(number=min(needed, most))
     why = "Each needs a core: that many are idle."
     if facts.awake < HALF:
-        why = "Those that there are mostly wait, so more of them need no core each."
+        why = (
+            "Those that there are mostly wait, so more of them need no core each. That helps "
+            "where they wait for storage or a network, and not where it is for a lock."
+        )
     elif needed > most:
         why = f"{needed} would be needed, and no more cores are idle."
     return _MORE_WORKERS.formatted(number=min(needed, most), why=why)

@@ -200,6 +200,11 @@ def test_workers_that_wait_for_storage_need_no_cores(monkeypatch: pytest.MonkeyP
     assert "Loading uses a core, or waits for one, for 10 % of its time" in seen.sentence
     assert seen.advice.fix == "set num_workers=4"
     assert "need no core each" in seen.advice.text
+    assert seen.advice.text.endswith("and not where it is for a lock.")
+    assert seen.is_waiting
+    busy = found(monkeypatch, workers=2, busy=1.0, busy_cores=4.0, workers_awake=1.8)
+    assert "lock" not in busy.advice.text
+    assert not busy.is_waiting
 
 
 def test_a_costly_collate_is_what_to_change_without_idle_cores(
@@ -320,12 +325,17 @@ def test_the_rank_without_batches_is_not_hidden_by_the_others(
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("has_none", "fix"), [(True, "look at transforms.py:41"), (False, "add workers")]
+    ("seen", "fix"),
+    [
+        ({"has_none": True}, "look at transforms.py:41"),
+        ({"is_waiting": True}, "look at transforms.py:41"),
+        ({}, "add workers"),
+    ],
 )
-def test_a_straggler_that_loads_as_the_others_do_gets_its_line_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_none: bool, fix: str
+def test_a_straggler_whose_workers_are_not_too_few_gets_its_line_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: dict[str, bool], fix: str
 ) -> None:
-    stages = InputEvidence("Seen.", advice("add workers"), has_none=has_none)
+    stages = InputEvidence("Seen.", advice("add workers"), **seen)
     rules = "hvdprof.analyze.findings.run_rules.named_cause_rules"
     monkeypatch.setattr(f"{rules}.input_evidence", lambda *_: stages)
     run = with_samples(slow_rank(tmp_path, 30.0), PLANTED, planted_in("data", 30.0))

@@ -1,8 +1,13 @@
 """Time in the data phase and between steps, of all ranks or of some."""
 
+import dataclasses
+
 import pandas as pd
 import pytest
 
+from hvdprof.analyze.findings.advice import advice
+from hvdprof.analyze.findings.input_evidence import InputEvidence
+from hvdprof.analyze.findings.line_evidence import NO_LINES
 from hvdprof.analyze.pipeline import findings
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
@@ -60,6 +65,33 @@ def test_the_ranks_that_wait_longest_are_named_and_the_others_not_called_fast(
 
 
 @pytest.mark.heavy
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("seen", "times", "fix", "has_queues"),
+    [
+        ({"is_waiting": True}, (9.0, 9.0), "look at reader.py:9", False),
+        ({"is_waiting": True}, (0.7, 13.3), "look at reader.py:9", True),
+        ({"has_none": True}, (0.7, 13.3), "look at reader.py:9", False),
+        ({"has_none": True}, (9.0, 9.0), "add workers", False),
+        ({}, (0.7, 13.3), "add workers", True),
+    ],
+)
+def test_the_line_comes_first_where_more_workers_may_not_help(
+    monkeypatch, seen, times, fix, has_queues
+):
+    rules = "hvdprof.analyze.findings.run_rules.shared_phase_rules"
+    stages = InputEvidence("Seen.", advice("add workers"), **seen)
+    lines = dataclasses.replace(NO_LINES, fix=advice("look at reader.py:9"))
+    monkeypatch.setattr(f"{rules}.input_evidence", lambda *_: stages)
+    monkeypatch.setattr(f"{rules}.line_evidence", lambda *_: lines)
+
+    row = only("input-bound", times, ranks="1" if times[0] < 1 else "", share=0.4)
+
+    assert row["fix"] == fix
+    # Without workers no queue fills.
+    assert ("queues fill" in row["evidence"]) == has_queues
+
+
 @pytest.mark.parametrize("name", ["input-bound", "outside"])
 def test_the_waterfall_decides_whose_time_it_is(name):
     row = only(name, (0.7, 13.3))

@@ -69,7 +69,8 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         if cause.row["phase"] == "data":
             stages = input_evidence(evidence, cause.cell, ranks_of(cause.row))
         # The other ranks load without workers as well, and in time: what differs is the line.
-        first = (lines.fix, stages.advice) if stages.has_none else (stages.advice, lines.fix)
+        line_first = stages.has_none or stages.is_waiting
+        first = (lines.fix, stages.advice) if line_first else (stages.advice, lines.fix)
         is_random = cause.row["pattern"] == IRREGULAR and not machine.excludes_cores
         # A line that takes longer because its core or its clock does is not what to change.
         action = (

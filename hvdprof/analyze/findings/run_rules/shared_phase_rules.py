@@ -52,17 +52,16 @@ class _LongestWaits:
         """Such as ``rank 0``."""
         return ranks_named(self.ranks)
 
-    @property
-    def sentence(self) -> str:
-        """Their times, those of the others, and what these do not show."""
+    def sentence(self, *, has_queues: bool) -> str:
+        """Their times, those of the others, and what these do not show behind queues."""
         is_one = len(self.ranks) == 1
         text = (
             f"{self.name} {'spends' if is_one else 'spend'} "
             f"{units.milliseconds(self.own_ns)} per step there, the other ranks "
-            f"{units.milliseconds(self.others_ns)}, whose queues fill meanwhile: they may load as "
-            "slowly."
+            f"{units.milliseconds(self.others_ns)}"
         )
-        return text[0].upper() + text[1:]
+        queues = ", whose queues fill meanwhile: they may load as slowly" if has_queues else ""
+        return f"{text[0].upper()}{text[1:]}{queues}."
 
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
@@ -77,6 +76,9 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         # Where batches are ready, the lines that make them are not what to change.
         lines = NO_LINES if stages.is_ready else line_evidence(evidence, cause)
         copies = copy_evidence(evidence, cell, longest.ranks if longest else ())
+        more = stages.advice if stages.advice.text else _MORE_WORKERS.formatted(where=pinned)
+        # Without queues the ranks in time load as well, and what differs is the line.
+        line_first = stages.is_waiting or (stages.has_none and longest)
         yield Finding(
             "input-bound",
             severity_of_cost(share),
@@ -84,18 +86,14 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             "data phase slowed by busy cores" if stages.is_ready else "input-bound",
             sentences(
                 f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
-                longest.sentence if longest else "",
+                longest.sentence(has_queues=not stages.has_none) if longest else "",
                 stages.sentence,
                 copies.sentence,
                 lines.sentence,
                 _of_baseline(cause, share),
                 sharing,
             ),
-            in_turn(
-                stages.advice if stages.advice.text else _MORE_WORKERS.formatted(where=pinned),
-                lines.fix,
-                copies.advice,
-            ),
+            in_turn(*((lines.fix, more) if line_first else (more, lines.fix)), copies.advice),
             "possible" if sharing or stages.is_ready or stages.has_batches else "certain",
             detail="" if stages.is_ready else _who_waits(cause, longest, stages),
             **cost,
