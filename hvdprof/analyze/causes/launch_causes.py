@@ -163,12 +163,14 @@ class LaunchCauses:
 
     The credits and ``normal_share``, the time of the normal ranks, sum to 1. ``queues`` is that of
     waits for the input in the ranks' own order, and ``longest`` the ranks that wait longest
-    (``ranks.queues``). ``normal`` splits the time of the normal ranks into DATA, COMPUTE and
-    OUTSIDE, and ``phases`` COMPUTE into its phases; both are empty for steps without phases.
+    (``ranks.queues``), ``in_turn`` the part of it in which not all ranks wait. ``normal`` splits
+    the time of the normal ranks into DATA, COMPUTE and OUTSIDE, and ``phases`` COMPUTE into its
+    phases; both are empty for steps without phases.
     """
 
     named: tuple[Credit, ...]
     queues: Credit | None
+    in_turn: float
     longest: tuple[int, ...]
     extents: tuple[Extent, ...]
     jitter: Credit
@@ -217,6 +219,7 @@ def launch_causes(times: RankTimes, named: Sequence[Sequence[NamedCause]]) -> La
     return LaunchCauses(
         named=tuple(of_causes[: len(named)]),
         queues=of_causes[-1] if waits is not None else None,
+        in_turn=0.0 if waits is None else of_causes[-1].share * waits.in_turn,
         longest=() if waits is None else tuple(times.ranks[list(waits.longest)].tolist()),
         extents=tuple(
             _extent(np.sum([part.named[number] for part in parts], axis=0))
