@@ -146,10 +146,13 @@ def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
     if waits["others"].isna().all() or _explained(own, CORE_WAIT) > MOST_NOT * share:
         return MachineEvidence()
     mean, others = (units.percent(float(waits[name].mean()), 0) for name in ("mean", "others"))
+    has_enough = int(waits["windows"].max()) >= needed
+    lead = "Other processes on the cores do not explain it: " if has_enough else ""
+    end = "" if has_enough else f"; to exclude that takes {needed} windows"
     return MachineEvidence(
-        f"Other processes on the cores do not explain it: {who} had no core for {mean} of the "
-        f"time in which it could run, the others for {others}.",
-        excludes_cores=True,
+        f"{lead}{who if lead else who[0].upper() + who[1:]} had no core for {mean} of the time in "
+        f"which it could run, the others for {others}{end}.",
+        excludes_cores=has_enough,
     )
 
 

@@ -300,3 +300,14 @@ def test_threads_that_do_its_work_or_little_are_no_cause(other: Measured) -> Non
     found = said(GIL | other, share=0.4)
     assert "hreads of rank 1" not in found.sentence
     assert not found.check.text
+
+
+@pytest.mark.parametrize(("windows", "excludes"), [(2, False), (8, False), (9, True)])
+def test_too_few_windows_exclude_no_other_processes(windows: int, excludes: bool) -> None:
+    measured = {"core_wait": (0.16, 0.17), "main_thread": (0.61, 0.48)}
+    found = said(measured, windows=windows, differing=1, rank_0=True)
+
+    assert found.excludes_cores == excludes
+    assert ("do not explain it" in found.sentence) == excludes
+    assert ("to exclude that takes 9 windows" in found.sentence) != excludes
+    assert "ank 1 had no core for 16 % of the time" in found.sentence
