@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.builders.browser import close_browser
 from tests.builders.lean_start.warm_proxy import VARIABLE as WARM
 from tests.builders.patient_ranks import patient_library
 from tests.builders.places import LEAN_START
@@ -123,6 +124,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     _set_or_unset("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     is_warm = lean and "warm" in markers
     _set_or_unset(WARM, _warm_address(item.config) if is_warm else "")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Close the browser that tests share before one that needs none, and after the last."""
+    if nextitem is None or nextitem.get_closest_marker("browser") is None:
+        close_browser()
 
 
 @functools.cache

@@ -1,9 +1,12 @@
-"""A headless Chromium that notes everything a clean page would not do."""
+"""A headless Chromium that notes everything a clean page would not do.
+
+One for all tests of a worker that follow each other: each page has a profile of its own.
+"""
 
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -90,24 +93,55 @@ def serious_violations(page) -> list[str]:
     ]
 
 
-@contextmanager
-def watched_page(
-    origin: str, *, width: int = 1280, height: int = 900, dark: bool = False
-) -> Iterator[WatchedPage]:
-    """A new page of that size in the system's Chromium; the test is skipped without one."""
+_CHROMIUM: list = []
+"""The running Chromium, if there is one."""
+_STARTED = ExitStack()
+"""What ends it and its driver."""
+
+
+def close_browser() -> None:
+    """End the Chromium, if one runs: while its driver does, ``asyncio`` runs nothing else."""
+    _CHROMIUM.clear()
+    _STARTED.close()
+
+
+def _browser():
+    """The Chromium of this worker, started anew where it has crashed."""
+    if _CHROMIUM and _CHROMIUM[0].is_connected():
+        return _CHROMIUM[0]
+    close_browser()
     executable = shutil.which("chromium")
     if executable is None:
         pytest.skip("no chromium on this machine (Debian: apt-get install chromium)")
     sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=executable, args=ARGUMENTS, headless=True, timeout=_PATIENCE_MS
-        )
-        page = browser.new_page(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
-            accept_downloads=True,
-        )
-        page.set_default_timeout(_PATIENCE_MS)
+    playwright = _STARTED.enter_context(sync_api.sync_playwright())
+    browser = playwright.chromium.launch(
+        executable_path=executable, args=ARGUMENTS, headless=True, timeout=_PATIENCE_MS
+    )
+    _STARTED.callback(browser.close)
+    _CHROMIUM.append(browser)
+    return browser
+
+
+@contextmanager
+def watched_page(
+    origin: str, *, width: int = 1280, height: int = 900, dark: bool = False
+) -> Iterator[WatchedPage]:
+    """A new page of that size in the system's Chromium; the test is skipped without one.
+
+    What a test opens beside it in the browser is closed with it.
+    """
+    browser = _browser()
+    before = browser.contexts
+    page = browser.new_page(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if dark else "light",
+        accept_downloads=True,
+    )
+    page.set_default_timeout(_PATIENCE_MS)
+    try:
         yield WatchedPage(page, origin)
-        browser.close()
+    finally:
+        for context in browser.contexts:
+            if context not in before:
+                context.close()

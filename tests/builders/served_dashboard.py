@@ -36,10 +36,20 @@ def served(runs: RunStore) -> Iterator[str]:
         try:
             yield f"http://127.0.0.1:{server.effective_port}"
         finally:
-            server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
+            server.trigger.pull_trigger(lambda: _close(server))
             thread.join(timeout=120)
             server.task_dispatcher.shutdown()
             assert not thread.is_alive()
+
+
+def _close(server) -> None:
+    """Close all connections, in the server's thread.
+
+    A browser that lives on holds some open. Each may have a file of what did not fit into memory.
+    """
+    for channel in list(server.active_channels.values()):
+        channel.handle_close()
+    wasyncore.close_all(server._map)
 
 
 def page_text(page, path: Path, **values: object) -> str:
