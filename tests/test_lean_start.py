@@ -79,6 +79,27 @@ def test_horovodrun_asks_once_what_an_extension_was_built_with(tmp_path: Path) -
     assert json.loads(answer.read_text()) is True
 
 
+def test_a_host_is_asked_again_for_its_horovod_once_a_file_has_changed(tmp_path: Path) -> None:
+    module = tmp_path / "asked.py"
+    question = (
+        "-P",
+        "-c",
+        "import asked, json; print('hvdprof-horovod-build:' + json.dumps("
+        "{'version': asked.version, 'files': {asked.__file__: []}}))",
+    )
+    module.write_text("version = 1\n")
+    first = printed(*question, path=tmp_path, state=tmp_path / "state")
+    (answer,) = (tmp_path / "state").iterdir()
+    remembered = answer.read_text()
+    # Proves that it is read: the module would say 1.
+    answer.write_text(remembered.replace('\\"version\\": 1', '\\"version\\": 7'))
+    (again,) = printed(*question, path=tmp_path, state=tmp_path / "state")
+    assert first == [again.replace("7", "1", 1)] != [again]
+    module.write_text("version = 10\n")
+    (changed,) = printed(*question, path=tmp_path, state=tmp_path / "state")
+    assert '"version": 10' in changed
+
+
 def test_the_process_that_spark_forks_has_horovod_for_spark(tmp_path: Path) -> None:
     for package in ("horovod", "horovod/spark", "pyspark"):
         (tmp_path / package).mkdir()
