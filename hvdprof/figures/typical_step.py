@@ -17,8 +17,7 @@ from hvdprof.figures.launch import (
 from hvdprof.model.arrays import Bools, Float64s, FrameRow, Int64s
 from hvdprof.model.cause_names import cause_name, ranks_of
 from hvdprof.model.causes import JITTER, PAUSE, STRAGGLER
-from hvdprof.model.cell_key import of_base_cell, setting_of_row
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, Mode
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, Mode, of_base_cell, setting_of_row
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
 from hvdprof.model.tables.waiting_tables import LATENESS

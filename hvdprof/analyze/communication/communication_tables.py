@@ -12,7 +12,7 @@ from hvdprof.analyze.communication.tensor_sums import TensorSums
 from hvdprof.analyze.stats.intervals import Union, union
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.model.causes import RECORDED_PARTS
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.run import Run
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import (

@@ -10,7 +10,7 @@ from hvdprof import units
 from hvdprof.analyze.communication.matched_collectives import bus_factor
 from hvdprof.analyze.stats.uncertainty import NAN, Interval, median_of
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.tables.sample_tables import NET_USE
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 

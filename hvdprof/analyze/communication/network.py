@@ -12,7 +12,7 @@ from hvdprof.analyze.communication.net_use import net_use
 from hvdprof.analyze.stats.theil_sen import theil_sen
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval, median_of
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.cell_key import LAUNCH, LaunchKey
 from hvdprof.model.run import Run, Verdict, VerdictParts
 from hvdprof.model.schema import text_of
 from hvdprof.model.tables.collective_tables import LINK_FIT

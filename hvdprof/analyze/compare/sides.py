@@ -15,8 +15,7 @@ from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, LogEstimate, Spre
 from hvdprof.analyze.steps.cells import CellTime, cell_times, throughput_cells
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios, baselines
 from hvdprof.model.causes import EXPOSED_TRANSFER as EXPOSED_TRANSFER_TERM
-from hvdprof.model.cell_key import CELL_KEY, UNKNOWN
-from hvdprof.model.launch_key import LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import CELL_KEY, UNKNOWN, LaunchKey, rows_by_launch
 from hvdprof.model.results.comparison import (
     EFFICIENCY,
     EXPOSED_TRANSFER,

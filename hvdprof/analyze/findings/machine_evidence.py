@@ -21,7 +21,7 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.ranks.named_cause import PERIODIC
 from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
 from hvdprof.model.cause_names import ranks_of
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording.sample_format import (

@@ -9,8 +9,7 @@ import pandas as pd
 from hvdprof.analyze.scaling.efficiency import scaling
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.cell_key import of_base_cell, with_engine, without_toggles
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH, of_base_cell, with_engine, without_toggles
 from hvdprof.model.run import Run
 from hvdprof.model.schema import as_text
 from hvdprof.rundir.plan import HOROVOD_ENGINE

@@ -13,8 +13,14 @@ from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, LARGEST_LOG, NAN
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.model.cell_key import CELL_KEY, NO_ADASUM, NO_COMPRESSION
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import (
+    CELL_KEY,
+    LAUNCH,
+    NO_ADASUM,
+    NO_COMPRESSION,
+    LaunchKey,
+    rows_by_launch,
+)
 from hvdprof.model.tables.waterfall_tables import TOGGLES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 

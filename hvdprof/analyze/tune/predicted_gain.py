@@ -44,7 +44,7 @@ from hvdprof.analyze.tune.script_rules import FP16_FLAGS, PASSES_FLAGS
 from hvdprof.analyze.tune.tuned_job import TunedJob
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.causes import COMPUTE_INFLATION
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.results.tuning import Candidate, Estimate
 from hvdprof.model.tables.run_tables import GRADIENTS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES

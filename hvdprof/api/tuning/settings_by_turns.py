@@ -23,7 +23,7 @@ from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_state import JoinedProgress, SweepProgress
 from hvdprof.model.results.comparison import FINAL_LOSS
 from hvdprof.model.results.tuning import Candidate, Estimate
-from hvdprof.rundir.failures.failure import Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
 
 MOST_FAILURES = 2

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hvdprof.collect import _hooks
 from hvdprof.collect.auto.startup import hvdprof_import_hook
-from hvdprof.collect.identity import loaded_horovod
+from hvdprof.collect.host_facts import loaded_horovod
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.rundir.layout import PassPaths

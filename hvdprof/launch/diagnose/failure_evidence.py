@@ -12,9 +12,12 @@ from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.watch_state import UnequalBatches
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.machine.out_of_memory import oom_kills
-from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.failures.known_failures import HOROVODRUN_EXIT, ProcessExit, with_known_cause
-from hvdprof.rundir.failures.launcher_failures import KnownLauncherFailure, launcher_failure
+from hvdprof.rundir.failures.launcher_failures import (
+    Failure,
+    KnownLauncherFailure,
+    launcher_failure,
+)
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status, WorkerEnd
 

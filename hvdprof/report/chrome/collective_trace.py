@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.errors import UsageError
+from hvdprof.figures.timeline.derived_spans import lanes_without_overlap
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.interval_lanes import lanes_without_overlap
 from hvdprof.model.run import Run
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NsysEvents, NsysKind
 from hvdprof.model.tables.rank_collective_tables import (

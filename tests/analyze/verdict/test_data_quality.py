@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.model.notes import Note, NoteCode, texts
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, autoregressive, sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
