@@ -86,7 +86,11 @@ def net_hosts(links: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
     for method in PAIR_METHODS:
         of_method = links[(links["method"] == method) & (links["reason"] == "")]
-        pairs = _of_both_ends(of_method)
+        # The pairs as rows of both of their hosts.
+        ends = [
+            of_method.assign(host=of_method[name].astype(str)) for name in ("from_host", "to_host")
+        ]
+        pairs = pd.concat(ends, ignore_index=True)
         hosts = list(dict.fromkeys(pairs["host"]))
         if len(hosts) < LEAST_HOSTS:
             continue
@@ -109,12 +113,6 @@ def net_hosts(links: pd.DataFrame) -> pd.DataFrame:
                 }
             )
     return NET_HOSTS.frame(rows)
-
-
-def _of_both_ends(links: pd.DataFrame) -> pd.DataFrame:
-    """The pairs as rows of both of their hosts."""
-    ends = [links.assign(host=links[name].astype(str)) for name in ("from_host", "to_host")]
-    return pd.concat(ends, ignore_index=True)
 
 
 def _best(pairs: pd.DataFrame, hosts: list[str], name: str, best: str) -> NDArray[np.float64]:

@@ -53,19 +53,15 @@ def known_cells(run: Run, confidence: float) -> list[KnownCell]:
     stopping = scaling(measured.times, measured.facts, {}, {}, confidence=confidence)
     at_level = stopping.to_dict("records")
     means = as_text(measured.by_launch, LAUNCH).merge(as_text(run.segments, LAUNCH), on=LAUNCH)
-    judged = _judged(printed)
+    base = base_cells(printed)
+    scaled = scaled_cells(base)
+    valid = scaled[~scaled["oversubscribed"].to_numpy(dtype=bool)]
+    # One size alone has no efficiency: its throughput is the result.
+    judged = largest_of_each_model(base if scaled.empty else valid)
     return [
         _known(cell, at_level[place], means)
         for place, cell in zip(judged.index, judged.to_dict("records"), strict=True)
     ]
-
-
-def _judged(cells: pd.DataFrame) -> pd.DataFrame:
-    base = base_cells(cells)
-    scaled = scaled_cells(base)
-    valid = scaled[~scaled["oversubscribed"].to_numpy(dtype=bool)]
-    # One size alone has no efficiency: its throughput is the result.
-    return largest_of_each_model(base if scaled.empty else valid)
 
 
 def _known(cell: FrameRow, stopping: FrameRow, means: pd.DataFrame) -> KnownCell:
