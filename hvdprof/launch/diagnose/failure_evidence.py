@@ -110,19 +110,15 @@ def with_place(failure: Failure, progress: PassProgress, num_out_of_memory: int)
         progress: The ranks, whose headers name their hosts.
         num_out_of_memory: Processes that this kernel ended for lack of memory meanwhile.
     """
-    host = _host_of(failure.rank, progress)
+    state = None if failure.rank is None else progress.ranks.get(failure.rank)
+    header = state.header if state else None
+    host = str(header["host"]["hostname"]) if header and "host" in header else None
     reason = failure.reason
     here = socket.gethostname()
     if failure.signal == "SIGKILL" and num_out_of_memory and host in (None, here):
         processes = "a process" if num_out_of_memory == 1 else f"{num_out_of_memory} processes"
         reason += f"; the kernel of {here} ended {processes} for lack of memory meanwhile"
     return replace(failure, host=host, reason=reason)
-
-
-def _host_of(rank: int | None, progress: PassProgress) -> str | None:
-    state = None if rank is None else progress.ranks.get(rank)
-    header = state.header if state else None
-    return str(header["host"]["hostname"]) if header and "host" in header else None
 
 
 def explain_last(ends: Sequence[WorkerEnd]) -> Failure | None:
