@@ -218,8 +218,9 @@ def launcher_failure(printed: str) -> KnownLauncherFailure | None:
     Args:
         printed: Lines of the launch without tags of ranks.
     """
+    # What a pattern has put into groups, else all that it matches.
     found = [
-        (match.start(), number, _causal_text(match))
+        (match.start(), number, ": ".join(filter(None, match.groups())) or match[0])
         for number, one in enumerate(LAUNCHER_FAILURES)
         if (match := one.pattern.search(printed)) is not None
     ]
@@ -227,11 +228,6 @@ def launcher_failure(printed: str) -> KnownLauncherFailure | None:
         return None
     _, number, text = min(found)
     return KnownLauncherFailure(LAUNCHER_FAILURES[number], " ".join(text.split())[:_LONGEST])
-
-
-def _causal_text(match: re.Match[str]) -> str:
-    """What a pattern has put into groups, else all that it matches."""
-    return ": ".join(filter(None, match.groups())) or match[0]
 
 
 class FailureKind(StrEnum):
