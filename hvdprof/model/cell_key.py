@@ -26,12 +26,11 @@ from hvdprof.rundir.plan import HOROVOD_ENGINE as HOROVOD_ENGINE
 from hvdprof.rundir.plan import TORCH_ENGINE as TORCH_ENGINE
 
 CELL_COLUMNS: tuple[Column, ...] = (
-    Column("model", "str", "", "Name of the reference model."),
-    Column("np", "int64", "", "Number of ranks."),
+    Column("model", "str", "Name of the reference model."),
+    Column("np", "int64", "Number of ranks."),
     Column(
         "engine",
         "str",
-        "",
         "Reduction engine: horovod, ddp for PyTorch's DistributedDataParallel, data-parallel for "
         "its DataParallel, fsdp for FSDP2, "
         "collectives for torch.distributed otherwise, torch for plain PyTorch on one rank, "
@@ -41,13 +40,11 @@ CELL_COLUMNS: tuple[Column, ...] = (
     Column(
         "compression",
         "str",
-        "",
         "Gradient compression: none or fp16; unknown where not recorded, as in profiler traces.",
     ),
     Column(
         "reduction",
         "str",
-        "",
         "Reduction of the gradients: average or adasum; unknown where not recorded.",
     ),
 )
