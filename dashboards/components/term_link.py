@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 import dash_mantine_components as dmc
+from dash import html
 from dash.development.base_component import Component
 
 from hvdprof.model.glossary import GLOSSARY, Term
@@ -16,6 +17,7 @@ _BASIC = ("rank", "step", "cell", "launch", "wait", "transfer", "collective", "r
 
 _WIDTH = 320
 _SHORT = re.compile(r" \([^)]*\)$")
+_OPTION = re.compile(r"(?<!\S)(--[a-z][\w-]*)")
 
 
 def linked_terms(text: str, known: Collection[str] = ()) -> list[Component | str]:
@@ -104,11 +106,18 @@ def _terms(text: str, seen: set[str]) -> Iterator[Component | str]:
             continue
         seen.add(term.name)
         if match.start() > at:
-            yield text[at : match.start()]
+            yield from _with_options(text[at : match.start()])
         yield term_link(term, match[0])
         at = match.end()
     if at < len(text):
-        yield text[at:]
+        yield from _with_options(text[at:])
+
+
+def _with_options(text: str) -> Iterator[Component | str]:
+    """The text with each option of a command unbroken: browsers break lines after hyphens."""
+    for place, piece in enumerate(_OPTION.split(text)):
+        if piece:
+            yield html.Span(piece, className="option") if place % 2 else piece
 
 
 def _spellings() -> dict[str, Term]:

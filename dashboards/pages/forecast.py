@@ -164,7 +164,6 @@ def _measurements(forecast: Forecast) -> list[Component]:
             forecast.measurements,
             columns=(
                 "scenario",
-                "rank",
                 "measurement",
                 "measure_np",
                 "rank_hours",
@@ -172,6 +171,7 @@ def _measurements(forecast: Forecast) -> list[Component]:
                 "band_after",
                 "command",
             ),
+            about="Of each scenario, what narrows the band most per rank-hour comes first.",
         )
     ]
 

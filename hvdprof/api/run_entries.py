@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.plain_text import printable
-from hvdprof.rundir.layout import MANIFEST_NAME
+from hvdprof.rundir.layout import MANIFEST_NAME, is_run_below
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest
 from hvdprof.rundir.run_lock import Writer, is_written
 
@@ -36,9 +36,7 @@ _MOST_FOLDERS = 5_000
 _MOST_NAMES = 200_000
 """A home directory or a file system is not searched whole."""
 
-_HEAD_BYTES = 4_096
-
-_FILES = "files that are no run"
+FILES = "files that are no run"
 _HIDDEN = "hidden folders"
 _UNREADABLE = "folders that cannot be read"
 _LINKS = "links to a folder above them or searched already"
@@ -212,7 +210,7 @@ class _Search:
     def look(self, folder: Path, place: Path, level: int) -> None:
         """Note a run directory; open any other folder."""
         try:
-            if _is_run(folder, level):
+            if is_run_below(folder, level):
                 self.found.append(folder)
             elif level == self._levels:
                 self.skipped[f"folders {level} levels down, not opened"] += 1
@@ -239,15 +237,6 @@ class _Search:
             self.waiting.append((folder / entry.name, target, level + 1))
 
 
-def _is_run(folder: Path, level: int) -> bool:
-    """Whether a folder holds the manifest of a run; deep down, other programs' are many."""
-    manifest = folder / MANIFEST_NAME
-    if level == 1 or not manifest.is_file():
-        return manifest.is_file()
-    with manifest.open("rb") as file:
-        return b'"hvdprof_version"' in file.read(_HEAD_BYTES)
-
-
 def _reason(entry: "os.DirEntry[str]") -> str:
     """Why an entry is not looked at; empty of a folder."""
     try:
@@ -256,7 +245,7 @@ def _reason(entry: "os.DirEntry[str]") -> str:
         # A link in a circle.
         return _LINKS
     if not is_folder:
-        return _FILES
+        return FILES
     return _HIDDEN if entry.name[0] == "." else ""
 
 

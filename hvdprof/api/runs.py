@@ -55,7 +55,8 @@ def load_run(
     run holds only a name, and ``recorded`` is false.
 
     Args:
-        paths: A run directory; or a file, a folder of files, a pattern, or several of these.
+        paths: A run directory; or a file, a folder of files, a pattern, or several of these. A
+            folder or archive with one run directory in it stands for this run.
         progress: Called with the file being read, the bytes read so far and the bytes of all files;
             never for tables that are in the cache.
         np: The numbers of ranks of files that state none, such as ``1,4``: one for each file in
@@ -64,7 +65,7 @@ def load_run(
             this process may use if None.
 
     Raises:
-        UnreadableInputError: The paths hold nothing usable, or a run directory is among files.
+        UnreadableInputError: The paths hold nothing usable, or a run directory is among several.
         UsageError: ``np`` has another number of parts than there are files.
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
@@ -180,7 +181,9 @@ def scaling_of_files(
         sizes = ", ".join(f"np={size}" for size in sorted(set(run.table(THROUGHPUT.name)["np"])))
         raise UnreadableInputError(
             f"Throughputs at two rank counts or more are needed; found {sizes or 'none'}.",
-            hint="Give the logs of several rank counts together. State the ranks of each with --np "
+            hint=f"See how a run directory scaled: hvdprof analyze {run.folder}"
+            if run.recorded
+            else "Give the logs of several rank counts together. State the ranks of each with --np "
             "1,4 where they and their names do not. Logs of Megatron and NeMo need iteration "
             "lines and the global batch size.",
         )

@@ -82,8 +82,8 @@ def analyze(
             "--jobs",
             "-j",
             min=1,
-            help="Profiler traces that are read at once, at most 8; as many as there are cores "
-            "when not given.",
+            help="Profiler traces or logs that are read at once, at most 8; as many as there are "
+            "cores when not given.",
             show_default=False,
         ),
     ] = None,

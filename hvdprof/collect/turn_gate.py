@@ -10,8 +10,9 @@ means that the segment has been measured long enough.
 import json
 import os
 import socket
-from collections.abc import Mapping
-from typing import TypedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar, Protocol, TypedDict
 
 from hvdprof.collect.guarded_context import print_problem
 
@@ -30,6 +31,16 @@ class StandLine(TypedDict):
     step_s: float
 
 
+class Pausing(Protocol):
+    """What measures this process by time, and stops doing so while others have their turns."""
+
+    def pause(self) -> None:
+        """Leave out what follows."""
+
+    def resume(self) -> None:
+        """Measure again."""
+
+
 class TurnGate:
     """One rank's connection to the launching side.
 
@@ -39,10 +50,13 @@ class TurnGate:
 
     Attributes:
         is_lost: Whether the launching side has closed the connection.
+        pausing: Pauses in the turns of others; raises nothing.
 
     Raises:
         OSError: No launching side listens there.
     """
+
+    pausing: ClassVar[list[Pausing]] = []
 
     def __init__(self, address: str, rank: int) -> None:
         self.is_lost = False
@@ -67,8 +81,9 @@ class TurnGate:
         """
         line: StandLine = {"rank": self._rank, "segment": segment, "step": step, "step_s": step_s}
         try:
-            self._socket.sendall(json.dumps(line).encode() + b"\n")
-            answer = self._answers.readline()
+            with self._paused():
+                self._socket.sendall(json.dumps(line).encode() + b"\n")
+                answer = self._answers.readline()
             problem = "" if answer else "hvdprof has closed the connection"
         except OSError as error:
             answer, problem = b"", str(error)
@@ -76,6 +91,16 @@ class TurnGate:
             self.is_lost = True
             print_problem(f"no further turns: {problem}")
         return int(answer or 0)
+
+    @contextmanager
+    def _paused(self) -> Iterator[None]:
+        for each in self.pausing:
+            each.pause()
+        try:
+            yield
+        finally:
+            for each in self.pausing:
+                each.resume()
 
     def close(self) -> None:
         """Leave the launching side."""

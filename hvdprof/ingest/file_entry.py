@@ -59,18 +59,24 @@ class FileEntry:
         return "" if self.num_rows or self.error is None else self.error.message
 
 
-def refuse_runs(found: Sequence[Recognised]) -> None:
-    """Raise where a run directory is among other files.
+def run_alone(found: Sequence[Recognised], *, is_one: bool) -> Recognised | None:
+    """The run directory that a path stands for, in which other files may lie; None of files.
+
+    Args:
+        found: What the paths hold.
+        is_one: One path was named.
 
     Raises:
-        UnreadableInputError: It is.
+        UnreadableInputError: There are several run directories, or other paths beside one.
     """
-    runs = [file.name for file in found if file.kind == Kind.RUN]
-    if runs:
-        raise UnreadableInputError(
-            f"A run directory is read alone, not together with others: {runs[0]}.",
-            hint=f"Give one of: {', '.join(runs[:5])}.",
-        )
+    runs = [file for file in found if file.kind == Kind.RUN]
+    if not runs or (is_one and len(runs) == 1):
+        return runs[0] if runs else None
+    names = [file.name for file in runs]
+    raise UnreadableInputError(
+        f"A run directory is read alone, not together with others: {names[0]}.",
+        hint=f"Give one of: {', '.join(names[:5])}.",
+    )
 
 
 def refuse_all(entries: Sequence[FileEntry], notes: Sequence[Note]) -> NoReturn:

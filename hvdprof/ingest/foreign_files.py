@@ -33,6 +33,20 @@ _FIRST_BYTES = (
     (b"numCycle,collective,", "a CSV file of rccl-tests, whose text output is read"),
 )
 _MANIFEST = re.compile(rb'\s*\{\s*"schema_version": \d+,\s*"hvdprof_version": "')
+_PARTS = tuple(
+    (re.compile(rb"\s*\{\s*" + begin), f"{what}, part of a run directory")
+    for begin, what in (
+        (rb'"gradient_bytes": ', "how a script wraps its model in DDP"),
+        (rb'"requests": \[', "what a watcher asks of a rank"),
+        (rb'"schema_version": \d+,\s*"pass_id": "', "the plan of a launch"),
+        (rb'"schema_version": \d+,\s*"settings": \{', "what --resume starts again"),
+        (rb'"rank": \d+, "pid": \d+, "hostname": "', "the state of a rank"),
+        (rb'"kind": "stall", ', "the stalls of a launch"),
+    )
+)
+PARTS = frozenset(what for _, what in _PARTS)
+"""Files of a run directory that are read with it alone."""
+
 _SQLITE = b"SQLite format 3\0"
 _RECORD = (
     "Record the script itself: hvdprof run --np N -- python train.py for Horovod, with --launcher "
@@ -49,9 +63,8 @@ class ForeignFile:
     hint: str = ""
 
 
-_WHOLE_MANIFEST = ForeignFile(
-    "the manifest of a run directory", "Give the folder that it lies in: hvdprof analyze FOLDER"
-)
+_GIVE_RUN = "Give the run directory that it lies in: hvdprof analyze FOLDER"
+_WHOLE_MANIFEST = ForeignFile("the manifest of a run directory", _GIVE_RUN)
 _CUT_MANIFEST = ForeignFile(
     "the beginning of the manifest of a run directory",
     "It is written whole or not at all, so copy the run directory again from where it was made.",
@@ -59,10 +72,13 @@ _CUT_MANIFEST = ForeignFile(
 
 
 def foreign_file(head: bytes, tail: bytes) -> ForeignFile | None:
-    """The manifest, binary file or dump of another tool with these ends; None for any other."""
+    """The part of a run, binary file or dump of another tool with these ends; None for others."""
     if _MANIFEST.match(head):
         is_whole = (tail or head).rstrip().endswith(b"}")
         return _WHOLE_MANIFEST if is_whole else _CUT_MANIFEST
+    for begin, what in _PARTS:
+        if begin.match(head):
+            return ForeignFile(what, _GIVE_RUN)
     if _STORE.match(head):
         return ForeignFile("a list of keys of torch.distributed's TCPStore", _BESIDE)
     for magic, name in _FIRST_BYTES:

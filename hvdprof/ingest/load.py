@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.ingest.file_entry import FileEntry, refuse_all, refuse_runs
+from hvdprof.ingest.file_entry import FileEntry, refuse_all, run_alone
 from hvdprof.ingest.file_entry import ProgressCallback as ProgressCallback
 from hvdprof.ingest.recognise import Found, Recognised, recognise_all
 from hvdprof.ingest.recognise import Kind as Kind
@@ -22,6 +22,7 @@ from hvdprof.ingest.recognise import recognise as recognise
 from hvdprof.ingest.sources.listing import missing as missing
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.units import counted
 
@@ -80,7 +81,7 @@ def load_run(
 
     Args:
         paths: One run directory; or files, folders of files, archives and patterns; ``-`` is
-            standard input.
+            standard input. A folder or archive with one run directory in it stands for this run.
         progress: Called with the file being read, the bytes read so far and the bytes of all files;
             never for tables that are in the cache.
         np: The number of ranks of each file in their order, or one for all: it counts where a file
@@ -89,7 +90,7 @@ def load_run(
             if None.
 
     Raises:
-        UnreadableInputError: The paths hold nothing usable, or a run directory is among files.
+        UnreadableInputError: The paths hold nothing usable, or a run directory is among several.
         UsageError: There are other numbers of files than of ``np``.
     """
     if not paths:
@@ -98,10 +99,14 @@ def load_run(
         return _load_directory(paths[0], progress)
     with Workspace() as workspace:
         found = recognise_all(paths, workspace)
-        if len(paths) == len(found.files) == 1 and found.files[0].kind == Kind.RUN:
-            # It came out of an archive, and lies in the workspace from now on.
-            workspace.keep()
-            return _load_directory(found.files[0].path, progress)
+        if own := run_alone(found.files, is_one=len(paths) == 1):
+            if workspace.holds(own.path):
+                workspace.keep()
+            run = _load_directory(own.path, progress)
+            if beside := len(found.files) - 1:
+                text = f"{counted(beside, 'file')} beside the run directory {own.name}: not read."
+                found.notes.append(Note(NoteCode.NOT_READ, text, number=beside))
+            return run.extended({}, found.notes)
         found.files = _with_np(found.files, np)
         run = _load_files(found, paths[0], progress, jobs)
         cached = [rows for tables in run.cached.values() for rows in tables.values()]
@@ -123,7 +128,6 @@ def _with_np(files: list[Recognised], np: Sequence[int]) -> list[Recognised]:
 def _load_files(
     found: Found, first: Path, progress: ProgressCallback | None, jobs: int | None
 ) -> "Run":
-    refuse_runs(found.files)
     if all(file.kind in (Kind.FOREIGN, Kind.ARCHIVE) for file in found.files):
         refuse_all([FileEntry(file, file.what) for file in found.files], found.notes)
     from hvdprof.ingest.load_files import load_files

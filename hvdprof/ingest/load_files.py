@@ -5,9 +5,10 @@ The readers of a kind of file are imported with its first file: each takes longe
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -32,6 +33,9 @@ from hvdprof.plain_text import printable
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.regular_file import shown_name
 
+if TYPE_CHECKING:
+    from hvdprof.ingest.logs.printed_file import PrintedFile
+
 _READ_TOGETHER = (Kind.RECORDER, Kind.SAMPLES, Kind.FLIGHT_RECORDER, Kind.PHASE_LOG)
 
 Read = Callable[[Path], Iterable[tuple[str, pd.DataFrame]]]
@@ -52,7 +56,8 @@ def load_files(
         found: The files.
         first: The first path that the user named.
         progress: Called with the file that is being read.
-        jobs: How many traces are read at once; None for as many as there are cores.
+        jobs: How many traces or logs are read at once, at most eight; None for as many as there
+            are cores.
 
     Raises:
         UnreadableInputError: Nothing usable is in them.
@@ -66,13 +71,14 @@ def load_files(
     entries = []
     dumps = [file for file in files if file.kind == Kind.FLIGHT_RECORDER]
     traces = [file for file in files if file.kind == Kind.TRACE]
+    printed = _printed(files, jobs, report, total)
     for file in files:
         report(file.name, done, total)
         if file.kind == Kind.TRACE:
             continue
         if file.kind not in _READ_TOGETHER:
             within = functools.partial(_progress_within, report, file, done, total)
-            entries.append(_add_file(file, builder, within))
+            entries.append(_add_file(file, builder, within, printed))
         done += file.size_bytes
     entries += add_recordings(files, builder)
     entries += _add_dumps(dumps, builder)
@@ -146,7 +152,10 @@ def _progress_within(
 
 
 def _add_file(
-    found: Recognised, builder: RunBuilder, within: Callable[[int, int], None]
+    found: Recognised,
+    builder: RunBuilder,
+    within: Callable[[int, int], None],
+    printed: Iterator["PrintedFile | Exception"],
 ) -> FileEntry:
     entry = FileEntry(found, found.what)
     try:
@@ -163,7 +172,7 @@ def _add_file(
         elif read := _reader_of(found.kind):
             entry.num_rows = builder.add_tables(read(found.path))
         elif found.kind == Kind.TEXT:
-            _add_printed(entry, builder, within)
+            _add_printed(entry, builder, next(printed))
         elif found.kind == Kind.ARCHIVE:
             raise UnreadableInputError(
                 f"{found.name} is an archive; name it to read what it holds."
@@ -194,10 +203,24 @@ def _reader_of(kind: Kind) -> Read | None:
     return None
 
 
-def _add_printed(entry: FileEntry, builder: RunBuilder, within: Callable[[int, int], None]) -> None:
-    from hvdprof.ingest.logs.printed_file import read_printed_file
+def _printed(
+    files: Sequence[Recognised], jobs: int | None, report: ProgressCallback, total: int
+) -> Iterator["PrintedFile | Exception"]:
+    """What each text file holds, or why it cannot be read."""
+    sizes = [0 if file.kind == Kind.TRACE else file.size_bytes for file in files]
+    starts = dict(zip(files, itertools.accumulate(sizes, initial=0), strict=False))
+    texts = [file for file in files if file.kind == Kind.TEXT]
+    if texts:
+        from hvdprof.ingest.logs.printed_file import read_printed_files
 
-    file = read_printed_file(entry.found.path, progress=within, np=entry.found.np)
+        yield from read_printed_files(
+            texts, jobs, lambda file, done: report(file.name, starts[file] + done, total)
+        )
+
+
+def _add_printed(entry: FileEntry, builder: RunBuilder, file: "PrintedFile | Exception") -> None:
+    if isinstance(file, Exception):
+        raise file
     builder.notes += [clause.at(entry.found.name) for clause in file.notes]
     entry.num_lines = file.num_lines
     entry.num_rows = builder.add_tables(file.tables)

@@ -10,6 +10,7 @@ from typing import IO
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.foreign_files import (
+    PARTS,
     ForeignFile,
     foreign_file,
     foreign_trace,
@@ -197,14 +198,17 @@ def _add_folder(folder: Path, found: Found) -> None:
         )
     found.notes += listed.notes
     found.files += map(recognise, listed.runs)
+    files = []
     for path in listed.files:
         try:
-            found.files.append(_recognised(path))
+            files.append(_recognised(path))
         except OSError as error:
             what = f"unreadable ({error.strerror or error})"
-            found.files.append(Recognised(path, Kind.FOREIGN, what))
+            files.append(Recognised(path, Kind.FOREIGN, what))
             text = f"{shown_name(path)} cannot be read: {error.strerror or error}."
             found.notes.append(Note(NoteCode.UNREADABLE, text))
+    # Beside recordings they say nothing of their own.
+    found.files += [file for file in files if file.what not in PARTS] or files
 
 
 def _ends(path: Path) -> tuple[bytes, bytes, int]:

@@ -22,6 +22,24 @@ SAMPLES, STACKS, TRACE = ANSWERS = ".jsonl", ".stack", ".pt.trace.json.gz"
 _LINES = re.compile(r"lines-(\d+)(?:-worker-.*)?\.jsonl")
 
 
+_HEAD_BYTES = 4_096
+
+
+def is_run_below(folder: Path, level: int) -> bool:
+    """Whether a folder so many levels below a searched one is a run directory.
+
+    Deep down, manifests of other programs are many: there the version of hvdprof must be in it.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    manifest = folder / MANIFEST_NAME
+    if level == 1 or not manifest.is_file():
+        return manifest.is_file()
+    with manifest.open("rb") as file:
+        return b'"hvdprof_version"' in file.read(_HEAD_BYTES)
+
+
 def watched_mark(recorder_folder: Path) -> Path:
     """A file whose time changes while ``hvdprof watch`` follows the ranks that record there."""
     return recorder_folder / "watched"

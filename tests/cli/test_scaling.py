@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.builders.iteration_logs import correlated_steps, write_log
+from tests.builders.run_directory import PassSpec, write_run
 from tests.builders.running_command import hvdprof
 
 pytestmark = pytest.mark.slow
@@ -217,3 +218,11 @@ def test_a_comma_that_may_be_of_decimals_is_no_number(tmp_path):
     file = tmp_path / "t.tsv"
     file.write_text("gpus\timg/s\n1\t402,5\n2\t780\n")
     assert "found np=2 only" in scaling(str(file)).stderr
+
+
+def test_a_run_directory_without_printed_rates_names_its_own_command(tmp_path):
+    run = write_run(tmp_path / "jobs" / "run", [PassSpec()])
+    for given in (run, run.parent):
+        result = scaling(str(given))
+        assert result.returncode == 3
+        assert f"See how a run directory scaled: hvdprof analyze {run}" in result.stderr

@@ -30,6 +30,15 @@ def test_the_first_use_of_a_term_links_to_its_definition():
     assert pieces[0].events["focus"]
 
 
+def test_an_option_of_a_command_is_not_broken_at_its_hyphens():
+    pieces = linked_terms("Start again: hvdprof bench --wait-for-quiet 10m --np 1,2, self-made.")
+    whole = [piece.children for piece in pieces if getattr(piece, "className", "") == "option"]
+    assert whole == ["--wait-for-quiet", "--np"]
+    assert "".join(getattr(piece, "children", piece) for piece in pieces) == (
+        "Start again: hvdprof bench --wait-for-quiet 10m --np 1,2, self-made."
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

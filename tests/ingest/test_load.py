@@ -35,3 +35,21 @@ def test_a_path_that_cannot_be_looked_at_is_no_traceback(tmp_path: Path) -> None
     for paths in ([path], [path, tmp_path]):
         with pytest.raises(UnreadableInputError, match="cannot be read: File name too long"):
             load_run(paths)
+
+
+def test_a_folder_with_one_run_directory_stands_for_it_and_files_beside_it_are_noted(
+    tmp_path: Path,
+) -> None:
+    write_run(tmp_path / "jobs" / "a" / "run", [PassSpec(size=2)])
+    shutil.copy(RECORDINGS / "11_dynamic_a.json", tmp_path / "jobs")
+    archive = shutil.make_archive(str(tmp_path / "jobs"), "gztar", tmp_path, "jobs")
+    for path in (tmp_path / "jobs", Path(archive)):
+        run = load_run([path])
+        assert run.recorded
+        (note,) = run.notes[-1:]
+        assert "1 file beside the run directory" in note.text
+    write_run(tmp_path / "jobs" / "two", [PassSpec()])
+    with pytest.raises(UnreadableInputError, match="read alone") as caught:
+        load_run([tmp_path / "jobs"])
+    assert "jobs/a/run" in caught.value.hint
+    assert "jobs/two" in caught.value.hint

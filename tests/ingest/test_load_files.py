@@ -5,6 +5,7 @@ import pickle
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pytest
 from hvdprof.api import all_tables, analyze_files, load_run, load_tables
 from hvdprof.api.tables import cached_communication
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
 from hvdprof.model.notes import texts
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.answers.files import files_answer
@@ -276,6 +278,28 @@ def test_progress_is_reported(tmp_path: Path) -> None:
         ("b.out", size, 2 * size),
         ("b.out", 2 * size, 2 * size),
     ]
+
+
+def test_logs_read_at_once_give_what_they_give_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order of their files, with the reason of one that cannot be read."""
+
+    def read(path: Path, **options: Any) -> PrintedFile:
+        if path.name == "05.out":
+            raise PermissionError(13, "Permission denied")
+        return read_printed_file(path, **options)
+
+    monkeypatch.setattr("hvdprof.ingest.logs.printed_file.read_printed_file", read)
+    for place in range(12):
+        (tmp_path / f"{place:02}.out").write_text(MIXED * (12 - place))
+    alone, at_once = (load_run(tmp_path, jobs=jobs) for jobs in (1, 4))
+    assert [text for text in texts(alone.notes) if "05.out" in text]
+    assert alone.notes == at_once.notes
+    assert alone.frames["files"]["num_lines"].nunique() > 6
+    assert alone.frames.keys() == at_once.frames.keys()
+    for name, frame in alone.frames.items():
+        pd.testing.assert_frame_equal(frame, at_once.frames[name])
 
 
 @pytest.mark.slow

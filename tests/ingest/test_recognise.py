@@ -11,7 +11,9 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load import load_run
 from hvdprof.ingest.recognise import Kind, Recognised, recognise, recognise_all
 from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.rundir.rank_requests import Request, write_requests
 from tests.builders.places import CORPUS, needs_corpus
+from tests.builders.recorded_runs import unpacked
 from tests.builders.run_directory import PassSpec, write_run
 
 TIMELINE = b'[\n{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 1, "pid": 1},\n'
@@ -95,6 +97,31 @@ def test_a_manifest_says_whether_it_is_whole_and_what_to_give(tmp_path: Path) ->
         f"{cut} is the beginning of the manifest of a run directory; it is not read."
     )
     assert "copy the run directory again" in error.value.hint
+
+
+@pytest.mark.heavy
+def test_parts_of_a_run_directory_say_so_and_are_left_out_beside_recordings(tmp_path: Path) -> None:
+    folder = unpacked("ddp-hang", tmp_path)
+    (own,) = (folder / "passes").iterdir()
+    write_requests(own / "recorder" / "request-0.json", [Request(0, True)])
+    parts = {
+        "recorder/ddp.json": "how a script wraps its model in DDP",
+        "recorder/request-0.json": "what a watcher asks of a rank",
+        "plan.json": "the plan of a launch",
+        "watch/rank-0.json": "the state of a rank",
+        "stalls.jsonl": "the stalls of a launch",
+        "../../resume.json": "what --resume starts again",
+    }
+    for name, what in parts.items():
+        with pytest.raises(UnreadableInputError, match=f"is {what}, part of a run dir") as caught:
+            load_run([own / name])
+        assert "hvdprof analyze FOLDER" in caught.value.hint
+    found = [file.path.name for file in found_in([own / "recorder"])]
+    assert found == ["rank-0.jsonl", "rank-1.jsonl"]
+    (tmp_path / "alone").mkdir()
+    (own / "plan.json").rename(tmp_path / "alone" / "plan.json")
+    with pytest.raises(UnreadableInputError, match="the plan of a launch"):
+        load_run([tmp_path / "alone"])
 
 
 def test_of_a_foreign_trace_the_hint_names_the_launcher_of_torch(tmp_path: Path) -> None:

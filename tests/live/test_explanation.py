@@ -104,7 +104,7 @@ def test_the_test_is_that_of_a_run_that_is_over():
         for one in own
     )
     grid = in_same_windows({rank: of_measure(own, "core_wait") for rank, own in ranks.items()})
-    for row in _rows(_windows_of(frame), 0.0, 1e12, 1e9, np.empty((0, 2))):
+    for row in _rows(_windows_of(frame), 0.0, 1e12, 1e9, np.empty((0, 2)), False):
         rank = int(str(row["rank"]))
         others = [own for one, own in grid.items() if one != rank]
         found = _compared("core_wait", grid[rank], others, 1 / 3, 3)

@@ -101,7 +101,7 @@ class CellSplit:
     def waiting_ranks(self, lost: float) -> str:
         """The ranks of such waits, as in WATERFALL.
 
-        Those that wait longest, in half of the launches or more; any rank where these waits are
+        Those that wait longest, in half of the launches or more; any rank where waits in turn are
         half of what is lost; empty where it is that of all.
 
         Args:
@@ -111,7 +111,7 @@ class CellSplit:
         ranks, num = found.most_common(1)[0] if found else ((), 0)
         if ranks and 2 * num >= len(self.launches):
             return ", ".join(map(str, ranks))
-        waits = [0.0 if one.queues is None else one.queues.share for one in self.launches]
+        waits = [one.in_turn for one in self.launches]
         return ANY_RANK if any(waits) and 2 * sum(waits) >= lost * len(waits) else ""
 
 

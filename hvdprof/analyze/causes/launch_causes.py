@@ -38,6 +38,7 @@ class Delays:
 @dataclass(frozen=True, slots=True)
 class _Cause:
     acts: Bools
+    lasts: bool
     is_rare: bool
     is_pause: bool
 
@@ -48,8 +49,8 @@ def delays_of(own: Times, named: Sequence[Sequence[NamedCause]]) -> Delays:
     1.  Rare straggler: the rank takes the time of the normal ranks. Rare pause of all ranks: each
         loses its excess over its own median; where a straggler acts too, what all lose.
     2.  Otherwise each rank loses its mean excess over the normal ranks (in a pause: over its own
-        median) where the cause acts, and keeps its jitter. Steady causes also act in the steps that
-        a rare one hides.
+        median) where the cause acts, and keeps its jitter. What lasts also acts in the steps of
+        events, which lose what is beyond it.
 
     Args:
         own: From the release of the synchronization before to the arrival.
@@ -57,19 +58,21 @@ def delays_of(own: Times, named: Sequence[Sequence[NamedCause]]) -> Delays:
             for stragglers in pauses.
     """
     causes = [_cause(own, members) for members in named]
-    is_normal, rare = np.ones(own.shape, dtype=bool), np.zeros(own.shape, dtype=bool)
+    is_normal = np.ones(own.shape, dtype=bool)
+    rare, events = np.zeros_like(is_normal), np.zeros_like(is_normal)
     for cause in causes:
         is_normal &= ~cause.acts
-        if cause.is_rare:
-            rare |= cause.acts
+        rare |= cause.acts & cause.is_rare
+        events |= cause.acts & (not cause.lasts)
     normal = shared(own.T[..., None], is_normal=is_normal.T)[:, 0]
     found: list[Times] = [np.zeros(0)] * len(causes)
     medians = _median_where(own, ~rare)
     steady, usual = np.zeros_like(own), medians
-    for place, cause in enumerate(causes):
+    for place, cause in sorted(enumerate(causes), key=lambda entry: not entry[1].lasts):
         if not cause.is_rare:
-            found[place], excess = _steady_delay(own, cause, normal, rare)
-            steady += found[place]
+            hidden = events if cause.lasts else rare
+            found[place], excess = _steady_delay(own - steady, cause, normal, hidden)
+            steady = steady + found[place]
             usual = usual - excess
     normal = np.where(np.isnan(normal), usual.mean(), normal)
     rare_causes = [(place, cause) for place, cause in enumerate(causes) if cause.is_rare]
@@ -100,6 +103,7 @@ def _cause(own: Times, members: Sequence[NamedCause]) -> _Cause:
     is_often = bool((acts.any(axis=1) & (acts.mean(axis=1) >= RARE_SHARE)).any())
     return _Cause(
         acts=acts,
+        lasts=lasts,
         is_rare=not lasts and not is_often,
         is_pause=any(member.kind == PAUSE for member in members),
     )
@@ -159,12 +163,14 @@ class LaunchCauses:
 
     The credits and ``normal_share``, the time of the normal ranks, sum to 1. ``queues`` is that of
     waits for the input in the ranks' own order, and ``longest`` the ranks that wait longest
-    (``ranks.queues``). ``normal`` splits the time of the normal ranks into DATA, COMPUTE and
-    OUTSIDE, and ``phases`` COMPUTE into its phases; both are empty for steps without phases.
+    (``ranks.queues``), ``in_turn`` the part of it in which not all ranks wait. ``normal`` splits
+    the time of the normal ranks into DATA, COMPUTE and OUTSIDE, and ``phases`` COMPUTE into its
+    phases; both are empty for steps without phases.
     """
 
     named: tuple[Credit, ...]
     queues: Credit | None
+    in_turn: float
     longest: tuple[int, ...]
     extents: tuple[Extent, ...]
     jitter: Credit
@@ -213,6 +219,7 @@ def launch_causes(times: RankTimes, named: Sequence[Sequence[NamedCause]]) -> La
     return LaunchCauses(
         named=tuple(of_causes[: len(named)]),
         queues=of_causes[-1] if waits is not None else None,
+        in_turn=0.0 if waits is None else of_causes[-1].share * waits.in_turn,
         longest=() if waits is None else tuple(times.ranks[list(waits.longest)].tolist()),
         extents=tuple(
             _extent(np.sum([part.named[number] for part in parts], axis=0))

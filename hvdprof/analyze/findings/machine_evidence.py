@@ -20,12 +20,14 @@ from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.ranks.named_cause import PERIODIC
 from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
+from hvdprof.model.arrays import Float64s
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording.sample_format import (
     CORE_WAIT,
+    CPU,
     LIMITS,
     MAIN_THREAD,
     MAJOR_FAULTS,
@@ -33,6 +35,7 @@ from hvdprof.rundir.recording.sample_format import (
     SM_CLOCK,
     SWAP_IN,
     THROTTLED,
+    WORKERS,
 )
 
 MOST_CHANCE = 0.01
@@ -61,6 +64,16 @@ _QUOTA = advice(
     "raise the CPU limit of the container or cgroup of {ranks} (cpu.max)",
     "Or start fewer threads and DataLoader workers there.",
 )
+_CHECK_CORES = advice(
+    "run `top -H` on the host during the job, and end what shares cores with {ranks}",
+    command="top -H",
+)
+_THREADS = advice(
+    "look at the other threads of {ranks}: `py-spy top --gil --pid PID`",
+    "One that computes in Python holds the interpreter's lock (GIL), and the main thread waits "
+    "for it. Move it to a process of its own.",
+    command="py-spy top --gil --pid PID",
+)
 _CLOCK = advice(
     "look at the GPU of {ranks}: `nvidia-smi -q -d CLOCK,PERFORMANCE,POWER`",
     "Cool it, raise its power limit or its clocks to those of the others, or replace it.",
@@ -76,11 +89,13 @@ _MEMORY = advice(
 class MachineEvidence:
     """What the machine did: a sentence, and what to do where it explains the cause.
 
-    ``excludes_cores`` is true where other processes on the cores are no cause.
+    ``check`` is what to look at before any line: it would explain the cause, but the samples are
+    too few to prove it. ``excludes_cores`` is true where other processes are no cause.
     """
 
     sentence: str = ""
     fix: Advice = _NOTHING
+    check: Advice = _NOTHING
     excludes_cores: bool = False
 
 
@@ -98,30 +113,35 @@ def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
     own = rows[rows["rank"].isin(ranks)].astype({"measure": str})
     who = ranks_named(ranks)
     share = float(cause.row["share"])
-    for measure, general in ((THROTTLED, _QUOTA), (CORE_WAIT, _OWN_CORE), (SM_CLOCK, _CLOCK)):
+    fixes = {THROTTLED: _QUOTA, CPU: _THREADS, CORE_WAIT: _OWN_CORE, SM_CLOCK: _CLOCK}
+    for measure, general in fixes.items():
         found = _differing(own, measure)
         if found is None or _explained(own, measure) < LEAST_EXPLAINED * share:
             continue
-        text = f"{_said(who, measure, found)}{_limits(own, measure)}"
+        text = f"{_said(who, measure, own, found)}{_limits(own, measure)}"
         return MachineEvidence(f"{text}.", general.formatted(ranks=_short(ranks)))
     swapped = _swap_rate(evidence, cause.cell)
     found = _differing(own, MAJOR_FAULTS) if swapped >= LEAST_SWAP else None
     if found is not None and _explained(own, MAJOR_FAULTS) >= LEAST_EXPLAINED * share:
         return MachineEvidence(
-            f"{_said(who, MAJOR_FAULTS, found)}. Its host reads {units.byte_size(swapped)} per "
-            "second from swap.",
+            f"{_said(who, MAJOR_FAULTS, own, found)}. Its host reads {units.byte_size(swapped)} "
+            "per second from swap.",
             _MEMORY.formatted(ranks=_short(ranks)),
         )
     # Equal ranks are first, or last, in all of so many windows by MOST_CHANCE.
     num_ranks = max(int(rows["rank"].nunique()), 2)
     needed = math.ceil(math.log(2 * num_ranks / MOST_CHANCE, num_ranks))
-    for measure in (THROTTLED, CORE_WAIT, SM_CLOCK):
+    checks = {CPU: _THREADS, CORE_WAIT: _CHECK_CORES}
+    for measure in fixes:
         found = _differing(own, measure, most_chance=1.0)
         if found is None or _explained(own, measure) < LEAST_EXPLAINED * share:
             continue
         if int(found["windows"].max()) < needed:
-            text = f"{_said(who, measure, found)}{_limits(own, measure)}"
-            return MachineEvidence(f"{text}: too few for the test, which takes {needed} windows.")
+            text = f"{_said(who, measure, own, found)}{_limits(own, measure)}"
+            return MachineEvidence(
+                f"{text}: too few for the test, which takes {needed} windows.",
+                check=checks.get(measure, _NOTHING).formatted(ranks=_short(ranks)),
+            )
     waits = own[(own["measure"] == CORE_WAIT).to_numpy()]
     if waits["others"].isna().all() or _explained(own, CORE_WAIT) > MOST_NOT * share:
         return MachineEvidence()
@@ -174,18 +194,16 @@ def _differing(
 
 def _explained(own: pd.DataFrame, measure: str) -> float:
     """The share of its time that a rank would have saved with what the others had; at least."""
-    tables = {
-        name: own[(own["measure"] == name).to_numpy()].set_index([*LAUNCH, "rank"])
-        for name in (measure, MAIN_THREAD)
-    }
-    rows = tables[measure]
+    rows = _of(own, measure)
     mean, others = rows["mean"].to_numpy(), rows["others"].to_numpy()
     if measure == MAJOR_FAULTS:
         saved = (mean - others) * PAGE_S
     elif measure == SM_CLOCK:
         saved = 1 - mean / np.maximum(others, 1.0)
+    elif measure == CPU:
+        saved = np.subtract(*_other_threads(own))
     elif measure == CORE_WAIT:
-        ran = tables[MAIN_THREAD]["mean"].reindex(rows.index).to_numpy()
+        ran = _of(own, MAIN_THREAD)["mean"].reindex(rows.index).to_numpy()
         # What runs for so long takes so much longer, for each share of its time without a core.
         saved = ran * (1 / (1 - np.minimum(mean, 0.99)) - 1 / (1 - np.minimum(others, 0.99)))
     else:
@@ -194,13 +212,32 @@ def _explained(own: pd.DataFrame, measure: str) -> float:
     return float(np.nanmean(saved)) if np.isfinite(saved).any() else 0.0
 
 
-def _said(who: str, measure: str, rows: pd.DataFrame) -> str:
+def _of(own: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The rows of a measure, by launch and rank."""
+    return own[(own["measure"] == measure).to_numpy()].set_index([*LAUNCH, "rank"])
+
+
+def _other_threads(own: pd.DataFrame) -> tuple[Float64s, Float64s]:
+    """Cores of the threads beside the main one, and what they would be in proportion to it.
+
+    The proportion is that of the other ranks: with more work, the threads of operators do more,
+    too. Zeros where workers are counted with them.
+    """
+    every, main = _of(own, CPU), _of(own, MAIN_THREAD).reindex(_of(own, CPU).index)
+    if _of(own, WORKERS)["mean"].any():
+        return np.zeros(len(every)), np.zeros(len(every))
+    beside, of_others = ((every[name] - main[name]).to_numpy() for name in ("mean", "others"))
+    more_work = (main["mean"] / main["others"].clip(lower=0.01)).clip(lower=1.0).to_numpy()
+    return beside, of_others.clip(0.0) * more_work
+
+
+def _said(who: str, measure: str, own: pd.DataFrame, rows: pd.DataFrame) -> str:
     mean, others = (float(rows[name].mean()) for name in ("mean", "others"))
     above, below, windows = (int(rows[n].sum()) for n in ("num_above", "num_below", "windows"))
     # Those of the test, which may be one more than the windows of the rank.
     windows = max(windows, above + below)
     largest = float(rows["chance"].max())
-    chance = f", by chance at most {units.percent(max(largest, 1e-4), 2)}" if largest < 1 else ""
+    chance = f", by chance at most {units.percent(max(largest, 1e-4), 2)}" if largest < 0.5 else ""
     test = f"in {max(above, below)} of {windows} windows{chance}"
     if measure == SM_CLOCK:
         lower = units.percent(1 - mean / others, 0)
@@ -213,6 +250,12 @@ def _said(who: str, measure: str, rows: pd.DataFrame) -> str:
         return (
             f"{capital} reads {mean:.0f} pages per second from disk (major faults), the others "
             f"{others:.0f} (more {test})"
+        )
+    if measure == CPU:
+        threads, usual = (float(part.mean()) for part in _other_threads(own))
+        return (
+            f"Threads of {who} beside its main thread use {threads:.2f} cores, those of the others "
+            f"{usual:.2f} (more {test})"
         )
     what = {
         CORE_WAIT: "had no core for {} of the time in which it could run",

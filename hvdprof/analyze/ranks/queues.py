@@ -49,6 +49,12 @@ class QueueWaits:
     waits_ns: Times
     longest: tuple[int, ...]
 
+    @property
+    def in_turn(self) -> float:
+        """The share of the waits in which not all ranks wait."""
+        longest = float(self.waits_ns.max(axis=1).sum())
+        return 1 - float(self.waits_ns.min(axis=1).sum()) / longest if longest > 0 else 0.0
+
 
 def queue_waits(times: RankTimes) -> QueueWaits | None:
     """The waits of a launch if more than half of its ranks wait for input often; else None.

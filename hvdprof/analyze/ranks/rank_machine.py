@@ -18,7 +18,7 @@ from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import LAUNCH, LaunchKey
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
-from hvdprof.rundir.recording.sample_format import FLOP, FLOP_RATE, GROWTH_PARTS, MFU
+from hvdprof.rundir.recording.sample_format import FLOP, FLOP_RATE, GROWTH_PARTS, MEASURES, MFU
 
 _SUMMED = ("start_ns", "duration_ns", "mean", "low", "high")
 
@@ -68,7 +68,8 @@ def rank_machine(
         for sampled, measure, own in of_passes:
             if sampled == pass_id:
                 head = {"pass_id": pass_id, "segment": segment, "measure": measure}
-                rows += [head | row for row in _rows(own, begin, end, step_ns, beside)]
+                found = _rows(own, begin, end, step_ns, beside, MEASURES[measure].is_count)
+                rows += [head | row for row in found]
     return RANK_MACHINE.frame(rows)
 
 
@@ -83,16 +84,25 @@ def _windows_of(samples: pd.DataFrame) -> dict[int, Float64s]:
 
 
 def _rows(
-    windows_of: Mapping[int, Float64s], begin: float, end: float, step_ns: float, beside: Float64s
+    windows_of: Mapping[int, Float64s],
+    begin: float,
+    end: float,
+    step_ns: float,
+    beside: Float64s,
+    is_growth: bool,
 ) -> Iterator[dict[str, object]]:
-    """One row per rank, of the windows that lie in the steady steps and not ``beside`` them."""
+    """One row per rank, of the windows that lie in the steady steps and not ``beside`` them.
+
+    Where all are beside, a growth per second is that of the sleep, and a level what it is.
+    """
     ranks: dict[int, Float64s] = {}
     for rank, windows in windows_of.items():
         middle, ends = windows[:, 0] + windows[:, 1] / 2, windows[:, 0] + windows[:, 1]
         is_in = (middle >= begin) & (middle <= end)
         # A script frees its memory behind the last step, where a short window has its sample.
-        for rule in (_beside(windows, beside) < MOST_BESIDE, ends <= end):
-            is_in = is_in & rule if (is_in & rule).any() else is_in
+        is_own = _beside(windows, beside) < MOST_BESIDE
+        is_in &= is_own | (not is_growth and not (is_in & is_own).any())
+        is_in = is_in & (ends <= end) if (is_in & (ends <= end)).any() else is_in
         inside = windows[is_in]
         if len(inside):
             ranks[rank] = inside

@@ -176,7 +176,8 @@ def _damaged_recordings(run: Run) -> Iterator[Note]:
     notes = [
         note
         for note in run.notes
-        if (is_attached or note.pass_id in counted) and note.code not in _SAID_ELSEWHERE
+        if (is_attached or note.pass_id in counted or note.code == NoteCode.NOT_READ)
+        and note.code not in _SAID_ELSEWHERE
     ]
     yield from notes[:MOST_NOTES]
     if len(notes) > MOST_NOTES:

@@ -8,7 +8,7 @@ import atexit
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hvdprof.collect.devices.copy_source import BATCH_WAITS, COPY_WAITS
@@ -33,6 +33,7 @@ from hvdprof.collect.host_facts import Identity
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_sums import WindowPace
+from hvdprof.collect.turn_gate import TurnGate
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.sample_format import DEVICE, FLOPS, MOST_HZ, SAMPLES_HZ, USUAL_HZ
 
@@ -148,6 +149,8 @@ class MachineSampler:
         self._gap_s = 1 / hz
         self._windows = [SampleWindow(source, clock()) for source in sources]
         self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._is_paused = False
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name="hvdprof machine", daemon=True)
 
@@ -158,6 +161,7 @@ class MachineSampler:
             RuntimeError: No thread can be started.
         """
         self._thread.start()
+        TurnGate.pausing.append(self)
         # For a script that ends without stop().
         atexit.register(self.close)
 
@@ -165,9 +169,23 @@ class MachineSampler:
         """End the sampling and wait until the rest is written; a second call does nothing."""
         # In a forked process there is no such thread.
         if os.getpid() == self._pid:
+            self._leave_gate()
             self._over.set()
             self._thread.join(LONGEST_END_S)
             atexit.unregister(self.close)
+
+    def pause(self) -> None:
+        """Write what the windows hold, and leave out what follows, until ``resume``."""
+        with self._lock, self._reported():
+            self._sample(is_last=True)
+            self._is_paused = True
+
+    def resume(self) -> None:
+        """Begin new windows."""
+        with self._lock, self._reported():
+            for window in self._windows:
+                window.begin(self._clock())
+            self._is_paused = False
 
     def sample(self, *, is_last: bool = False) -> None:
         """Take a sample of each source, and write the windows that are long enough.
@@ -175,6 +193,11 @@ class MachineSampler:
         Raises:
             OSError: The file took no more.
         """
+        with self._lock:
+            if not self._is_paused:
+                self._sample(is_last=is_last)
+
+    def _sample(self, *, is_last: bool) -> None:
         longest_ns = LONGEST_WATCHED_NS if self._is_watched() else LONGEST_NS
         for window in self._windows:
             now_ns = self._clock()
@@ -183,14 +206,24 @@ class MachineSampler:
                 self._file.write(line)
 
     def _run(self) -> None:
-        try:
+        with self._reported():
             while not self._over.wait(self._gap_s):
                 self.sample()
             self.sample(is_last=True)
             self._file.close()
             for window in self._windows:
                 window.close()
+
+    @contextlib.contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
             # The disk is full, or the recording is over.
+            self._leave_gate()
             with contextlib.suppress(Exception):
                 self._report(f"the machine is no longer sampled: {type(error).__name__}: {error}")
+
+    def _leave_gate(self) -> None:
+        if self in TurnGate.pausing:
+            TurnGate.pausing.remove(self)

@@ -46,9 +46,13 @@ class SampleWindow:
 
     def __init__(self, source: Source, now_ns: int) -> None:
         self._source = source
-        self._begin_ns = self._start_ns = now_ns
-        self._before = source.read()
-        self._before_ns = now_ns
+        self._begin_ns = now_ns
+        self.begin(now_ns)
+
+    def begin(self, now_ns: int) -> None:
+        """Begin at this time; what has grown since the last sample is left out."""
+        self._start_ns = self._before_ns = now_ns
+        self._before = self._source.read()
         self._values: dict[str, list[float]] = {}
 
     def sample(self, now_ns: int) -> None:

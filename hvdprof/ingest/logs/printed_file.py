@@ -1,11 +1,14 @@
 """A text file that may hold several things at once: each part goes to the reader that knows it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
+from hvdprof.collect.host_facts import usable_cores
+from hvdprof.errors import HvdprofError
 from hvdprof.ingest.logs.autotune_log import Autotune
 from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
 from hvdprof.ingest.logs.deepspeed.deepspeed_comms import DeepSpeedComms
@@ -25,6 +28,7 @@ from hvdprof.ingest.logs.ras_text import RasText
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
 from hvdprof.ingest.nccl.own_processes import NcclProcesses
+from hvdprof.ingest.recognise import Recognised
 from hvdprof.ingest.text.line_filter import EVERY_LINE, any_of
 from hvdprof.ingest.text.printed_lines import LogFile, Part
 from hvdprof.ingest.text.text_chunks import Progress
@@ -54,6 +58,8 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
 )
 """A reader for each kind of content; a new kind is a new entry."""
 _NCCL = " NCCL "
+MOST_AT_ONCE = 8
+"""Each log that is being read takes some 20 MB beside what it keeps."""
 
 
 @dataclass(slots=True)
@@ -68,6 +74,45 @@ class PrintedFile:
     kinds: list[str] = field(default_factory=list)
     tables: list[tuple[str, pd.DataFrame]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+
+
+def read_printed_files(
+    files: Sequence[Recognised], jobs: int | None, progress: Callable[[Recognised, int], None]
+) -> Iterator[PrintedFile | Exception]:
+    """What each text file holds, in their order, or why it cannot be read.
+
+    Args:
+        files: The files; several are read at once, by threads.
+        jobs: How many, at most eight; None for as many as there are cores.
+        progress: Called with the file that is waited for, and how much of it has been read.
+    """
+    waited_for: Recognised | None = None
+    is_over = False
+
+    def read(file: Recognised) -> PrintedFile | Exception:
+        def within(done: int, _size: int) -> None:
+            if is_over:
+                raise InterruptedError
+            if file is waited_for and done < file.size_bytes:
+                progress(file, done)
+
+        try:
+            return read_printed_file(file.path, progress=within, np=file.np)
+        except (HvdprofError, OSError) as error:
+            return error
+
+    pool = ThreadPoolExecutor(min(jobs or usable_cores(), MOST_AT_ONCE))
+    try:
+        found = pool.map(read, files)
+        for file in files:
+            waited_for = file
+            printed = next(found)
+            progress(file, file.size_bytes)
+            yield printed
+    finally:
+        # Nothing waits for the end of a large file after an interruption.
+        is_over = True
+        pool.shutdown(cancel_futures=True)
 
 
 def read_printed_file(

@@ -20,7 +20,7 @@ OPENING = "One or more tensors were submitted to be reduced, gathered or broadca
 
 _WAITED = re.compile(r"for more than (\d+(?:\.\d+)?) seconds")
 _OPERATION = re.compile(
-    r"(?P<name>[^\s,\[\]:]\S*) \[(?P<state>missing|ready) ranks: (?P<ranks>[\d, ]+)\]"
+    r"(?<![^\s,[\]:])(?P<name>[^\s,[\]:]\S*) \[(?P<state>missing|ready) ranks: (?P<ranks>[\d, ]+)]"
 )
 _ALONE = re.compile(
     r"\s*(?:\S*Horovod(?:All|Broad)|(?:allreduce|allgather|broadcast)[._])\S* "
@@ -36,7 +36,7 @@ _MORE_NAMES = re.compile(r"(?:\S+, )+\S*\s*|\s*(?:\S+, )*\S+\]\s*")
 _OPEN_RANK = re.compile(r"^\d{1,9}!?: \[[^\[\]]*$")
 # Old Horovod broke its long line where its buffer ended, also within a list of ranks.
 _OPEN_LIST = re.compile(
-    r"(?:[^\s,\[\]:]\S* \[(?:missing|ready) ranks: [\d, ]*|"
+    r"(?:(?<![^\s,[\]:])[^\s,[\]:]\S* \[(?:missing|ready) ranks: [\d, ]*|"
     r"(?:(?<=\], )|(?<=ops: ))[^\s,\[\]:]\S*(?: \[?[a-z: ]*)?)$"
 )
 _CONTINUED = re.compile(r"^\s*[\d, ]*\]|^\s*, ?\d")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.layout import MANIFEST_NAME, RUNS_FOLDER, watched_mark
+from hvdprof.rundir.layout import MANIFEST_NAME, RUNS_FOLDER, is_run_below, watched_mark
 from hvdprof.rundir.regular_file import irregular_kind, shown_name
 from hvdprof.units import count
 
@@ -37,7 +37,7 @@ class Listing:
 def listing_of(folder: Path) -> Listing:
     """The files below a folder; hidden ones are left out, links to folders are not followed.
 
-    A run directory in the folder stands for what it holds.
+    A run directory in it stands for what it holds, at any depth.
 
     Raises:
         UnreadableInputError: The folder cannot be listed, or holds far too much.
@@ -68,14 +68,15 @@ def _walk(folder: Path, top: Path, depth: int, found: Listing) -> Iterator[tuple
     try:
         with os.scandir(folder) as scan:
             entries = [entry for entry in scan if not _is_hidden(entry.name)]
+        is_run = any(entry.name == MANIFEST_NAME for entry in entries)
+        if depth and is_run and is_run_below(folder, depth):
+            found.runs.append(folder)
+            return
     except OSError as error:
         reason = f"{shown_name(folder)} cannot be listed: {error.strerror or error}."
         if folder == top:
             raise UnreadableInputError(reason) from error
         found.notes.append(Note(NoteCode.NOT_READ, reason))
-        return
-    if folder.parent == top and any(entry.name == MANIFEST_NAME for entry in entries):
-        found.runs.append(folder)
         return
     for entry in entries:
         path = folder / entry.name

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 _PERCENT = re.compile(r"^\s*\[\s*(\d{1,3})%\]\s+\S")
 _STAGES = (
-    ("Collecting horovod", "downloading the source"),
     ("Running CMake in", "configuring"),
     ("Successfully built horovod", "packing"),
 )

@@ -195,7 +195,7 @@ class Installer:
             log.flush()
             raise self._failed("Horovod's source could not be downloaded", code)
         source = unpack_patched(folder)
-        self.progress.stage(f"compiling with {recipe.jobs} jobs")
+        self.progress.stage(f"building with {recipe.jobs} jobs")
         command = build_command(self.python, source, folder)
         code = self.run(command, environment, log, self._on_output)
         wheels = sorted(folder.glob("horovod-*.whl"))

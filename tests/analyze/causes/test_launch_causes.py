@@ -173,6 +173,23 @@ def test_a_straggler_that_a_pause_hides_now_and_then_keeps_its_cost():
     assert ms(found.named[1], work) == pytest.approx(15.0, rel=0.02)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.45])
+def test_stalls_of_a_straggler_take_none_of_its_cost_however_often_they_are(share):
+    chance = np.random.default_rng(3)
+    stalls = np.sort(chance.permutation(STEPS)[: round(share * STEPS)])
+    always, now_and_then = acts(2, [1], ALL), acts(2, [1], stalls)
+    always[0] = now_and_then[0] = False
+    extra_ms = {"backward": always * 20.0, "data": now_and_then * 70.0}
+    work = simulated(STEPS, 2, extra_ms=extra_ms)
+    named = [
+        [cause(now_and_then, pattern=IRREGULAR)],
+        [cause(always & ~now_and_then, phase="backward")],
+    ]
+    rare, lasting = launch_causes(work, named).named
+    assert ms(rare, work) == pytest.approx(70.0 * now_and_then[1:].any(axis=1).mean(), rel=0.05)
+    assert ms(lasting, work) == pytest.approx(20.0, rel=0.05)
+
+
 def test_unnamed_differences_are_jitter():
     work = simulated(STEPS, 8, noise=0.1)
 

@@ -227,6 +227,11 @@ def test_too_few_windows_for_the_test_are_said_and_accuse_nothing(
             "in 5 of 5 windows, by chance at most 12.50 %): too few for the test, which takes 9 "
             "windows."
         )
+        assert found.check.fix == (
+            "run `top -H` on the host during the job, and end what shares cores with rank 1"
+        )
+    else:
+        assert bool(found.check.text) == is_short
     # A difference in some windows that a longer run may settle is none so far.
     assert "too few" not in said(measured, windows=5, differing=2, rank_0=True).sentence
 
@@ -256,3 +261,42 @@ def test_a_rank_whose_pages_are_in_swap(swapped: float, differing: int, is_named
 def test_more_windows_of_the_test_than_of_the_rank_are_counted() -> None:
     found = said({"core_wait": (0.5, 0.0), "main_thread": (0.5, 0.5)}, windows=31, differing=32)
     assert "more in 32 of 32 windows" in found.sentence
+
+
+GIL = {
+    "cpu": (0.85, 0.22),
+    "main_thread": (0.2, 0.2),
+    "core_wait": (0.5, 0.45),
+    "workers": (0.0, 0.0),
+}
+"""A thread of rank 1 computes in Python on 0.65 cores: as recorded, rounded."""
+
+
+def test_a_thread_that_holds_the_interpreters_lock() -> None:
+    found = said(GIL, share=0.4)
+    assert found.fix.fix == "look at the other threads of rank 1: `py-spy top --gil --pid PID`"
+    assert found.sentence == (
+        "Threads of rank 1 beside its main thread use 0.65 cores, those of the others 0.02 (more "
+        "in 20 of 20 windows, by chance at most 0.01 %)."
+    )
+    short = said(GIL, share=0.4, windows=7, differing=7)
+    assert not short.fix.text
+    assert short.check.fix == found.fix.fix
+    assert short.sentence.endswith("too few for the test, which takes 9 windows.")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        # Eight threads per operator, and twice the work: the others have as many per main thread.
+        {"cpu": (6.4, 3.2), "main_thread": (0.8, 0.4)},
+        # Workers load its batches, and count with it.
+        {"workers": (2.0, 2.0)},
+        # Too small for the delay.
+        {"cpu": (0.35, 0.22)},
+    ],
+)
+def test_threads_that_do_its_work_or_little_are_no_cause(other: Measured) -> None:
+    found = said(GIL | other, share=0.4)
+    assert "hreads of rank 1" not in found.sentence
+    assert not found.check.text

@@ -3,6 +3,8 @@
 import pandas as pd
 import pytest
 
+from hvdprof.analyze.findings.advice import advice
+from hvdprof.analyze.findings.machine_evidence import MachineEvidence
 from hvdprof.analyze.pipeline import findings
 from tests.analyze.findings.test_run_findings import (
     CELL,
@@ -388,3 +390,21 @@ def test_an_evaluation_is_not_looked_at_but_split():
     assert (row["code_file"], row["code_line"]) == ("/home/me/net.py", 29)
     assert "evaluation" in row["evidence"]
     assert "ook at" not in only(alone, lines(call))["action"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "phase", "words"),
+    [("persistent", "mixed", "vmstat"), ("irregular", "forward", "pidstat")],
+)
+def test_what_the_machine_may_be_is_looked_at_before_the_line(monkeypatch, pattern, phase, words):
+    rules = "hvdprof.analyze.findings.run_rules.named_cause_rules.machine_evidence"
+    seen = MachineEvidence("Seen.", check=advice("run `top -H` on the host"))
+    monkeypatch.setattr(rules, lambda *_: seen)
+    row = only(straggler(pattern, phase=phase))
+    assert row["fix"] == "run `top -H` on the host"
+    # Of a rank that is always slower, the usual advice is the same check again.
+    assert (words in row["action"]) == (pattern == "irregular")
+
+
+def test_an_unknown_share_of_the_phase_is_no_sentence():
+    assert "explains" not in only(straggler("persistent", phase_share=NAN))["evidence"]

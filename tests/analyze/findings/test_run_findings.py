@@ -477,6 +477,24 @@ def test_contradicting_clocks_name_their_launches_and_ranks():
 
 
 @pytest.mark.parametrize(
+    ("error_ns", "title", "fix"),
+    [
+        (0, "Steps that do not match", "give all ranks equally many batches per epoch"),
+        (900, "Contradicting clocks", "check the hosts' clocks"),
+    ],
+)
+def test_one_clock_for_all_ranks_contradicts_nothing(error_ns, title, fix):
+    frame = clocks(False, False, exchange_error_ns=error_ns, offset_low_ns=0, offset_high_ns=0)[1]
+
+    (row,) = findings(evidence([("clocks", frame)])).to_dict("records")
+
+    assert row["title"] == title
+    assert row["fix"].startswith(fix)
+    assert ("not the same step" in row["evidence"]) == (error_ns == 0)
+    assert ("The clock exchange is wrong" in row["evidence"]) == (error_ns > 0)
+
+
+@pytest.mark.parametrize(
     ("which", "words"),
     [
         (range(5, 100, 20), "at a distance of 20"),

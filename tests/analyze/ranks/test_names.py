@@ -407,3 +407,22 @@ def test_a_rank_that_evaluates_alone_is_named_with_its_evaluation() -> None:
 
     assert (cause.ranks, cause.phase, cause.period_steps) == ((0,), "evaluation", 10)
     assert cause.phase_share == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_stalls_of_a_rank_that_is_slower_anyway_are_no_more_than_they_are(num_ranks: int) -> None:
+    chance = np.random.default_rng(7)
+    stalls = np.sort(chance.permutation(160)[:48])
+    late = np.zeros((160, num_ranks))
+    late[:, 1] = 40.0 * chance.uniform(0.6, 1.4, 160)
+    waits = np.zeros_like(late)
+    waits[stalls, 1] = 140.0
+    shape = Shape(160, num_ranks, chance)
+    work = launch_of(Scene({"backward": late, "data": waits}), shape, NOISES[0], 7)
+
+    found = {one.phase: one for one in named_causes(rank_times(work))}
+
+    assert found.keys() == {"backward", "data"}
+    assert found["backward"].pattern == PERSISTENT
+    assert found["data"].pattern == IRREGULAR
+    assert np.flatnonzero(found["data"].affected[:, 1]).tolist() == stalls.tolist()

@@ -105,3 +105,15 @@ def test_one_rank_has_its_waits_in_its_own_time():
     assert (
         launch_causes(rank_times(simulated(STEPS, 1, extra_ms={"data": extra})), []).queues is None
     )
+
+
+def test_ranks_that_wait_in_the_same_steps_do_not_wait_in_turn():
+    extra = np.zeros((120, 2))
+    extra[::3] = 60.0
+    same = rank_times(simulated(120, 2, extra_ms={"data": extra}))
+    in_turn = rank_times(waiting(60.0, 60.0, steps=120)[0])
+
+    for times, least, most in ((same, 0.0, 0.2), (in_turn, 0.8, 1.0)):
+        causes = launch_causes(times, [])
+        assert causes.queues is not None
+        assert least * causes.queues.share <= causes.in_turn <= most * causes.queues.share

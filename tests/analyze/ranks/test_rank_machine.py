@@ -89,11 +89,15 @@ def test_windows_of_turns_of_other_launches_are_left_out() -> None:
 
     # Of rank 1, whose windows begin 0.1 s later, the last one does not end in the steps.
     assert found["mean"].tolist() == pytest.approx([32.0, 94 / 3])
-    # Where all is beside the steps, that is all there is.
-    sparse = samples({0: [0.0, 0.0, 7.0, 0.0]}, "batches")
-    sparse["start_ns"] += 2 * S
+    # Where all is beside the steps, growth is that of the sleep; memory is what it is.
+    sparse = pd.concat(
+        samples({0: [0.0, 0.0, 7.0, 0.0]}, measure).assign(
+            start_ns=lambda own: own.start_ns + 2 * S
+        )
+        for measure in ("batches", "rss")
+    )
     (only,) = rank_machine((sparse, DEVICE_SAMPLES.empty()), {KEY: slept}).to_dict("records")
-    assert only["windows"] == 4
+    assert (only["measure"], only["windows"]) == ("rss", 4)
 
 
 def test_memory_that_is_freed_behind_the_last_step_grew_until_then() -> None:

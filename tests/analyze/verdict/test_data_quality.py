@@ -4,12 +4,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.verdict.data_quality import warnings_of
+from hvdprof.api import load_run
 from hvdprof.model.notes import Note, NoteCode, texts
 from hvdprof.rundir.failures.launcher_failures import Failure
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, autoregressive, sweep
-from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 TWO = {0: 10.0, 2: 12.5}
 
@@ -28,6 +30,14 @@ def changed(**fields: object) -> list[PassSpec]:
 @pytest.mark.heavy
 def test_a_good_run_has_none(tmp_path: Path) -> None:
     assert warnings(tmp_path, sweep(TWO)) == []
+
+
+@pytest.mark.heavy
+def test_files_beside_the_only_run_of_a_folder_are_counted(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", sweep(TWO))
+    (tmp_path / "job.out").write_text("text\n")
+    analysis = analyze_run(load_run([tmp_path]))
+    assert analysis.warnings == (f"1 file beside the run directory {tmp_path}/run: not read.",)
 
 
 @pytest.mark.heavy

@@ -58,7 +58,9 @@ def test_the_only_run_of_a_folder_is_read_and_said(here, capsys):
     run = made(here / "out" / "run", 1)
     (here / "out" / "train.log").write_text("epoch 1\n")
     assert run_of(Path("out"), "") == run
-    assert capsys.readouterr().err.endswith(": the only run directory in out\n")
+    said = capsys.readouterr().err
+    assert said.endswith(": the only run directory in out\n")
+    assert "), not 1 file beside it: " in said
 
 
 def test_of_several_runs_in_a_folder_one_must_be_named(here):

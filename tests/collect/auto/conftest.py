@@ -1,5 +1,6 @@
 """The folder of a recording in this process, after which nothing stays replaced."""
 
+import gc
 import queue
 import sys
 from collections import OrderedDict
@@ -32,8 +33,11 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(PROCESS, "session", Session())
     monkeypatch.setattr(PROCESS, "marked_step", None)
     monkeypatch.setattr(PROCESS, "begin_for_script", None)
+    # The recorder looks for models among all objects: not among those of a thousand other tests.
+    gc.freeze()
     yield path
     collect.stop()
+    gc.unfreeze()
     _end_callbacks()
 
 

@@ -16,6 +16,7 @@ from hvdprof.collect.devices.nvml import NvmlError, NvmlGpu
 from hvdprof.collect.devices.rank_samples import GpuSource, asked_hz
 from hvdprof.collect.devices.torch_device import TorchDevice
 from hvdprof.collect.session import Session
+from hvdprof.collect.turn_gate import TurnGate
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.sample_format import MEASURES
 from tests.builders.nvml_library import UUID, NvmlLibrary
@@ -76,6 +77,25 @@ def test_flops_of_a_warm_up_step_are_samples_where_they_are_asked_for(
     assert {tuple(one) for line in lines for one in line["measures"] if one[0] == "flop_fp32"}
     assert {one[2] for line in lines for one in line["measures"]} == {2 * 8**3}
     assert {line["device"] for line in lines} == {""}
+
+
+def test_the_turns_of_other_launches_are_in_no_window(paths: PassPaths) -> None:
+    collect.start(rank=0, size=2, local_rank=0, local_size=2)
+    (sampler,) = TurnGate.pausing
+    time.sleep(0.15)
+    sampler.pause()
+    begin_ns = time.monotonic_ns()
+    time.sleep(0.3)
+    end_ns = time.monotonic_ns()
+    sampler.resume()
+    time.sleep(0.15)
+    collect.stop()
+
+    lines = lines_of(paths.samples_file(0))
+    for scope in ("rank", "host"):
+        windows = [(one["start_ns"], one["end_ns"]) for one in lines if one["scope"] == scope]
+        assert [end <= begin_ns or begin >= end_ns for begin, end in windows] == [True, True]
+    assert not TurnGate.pausing
 
 
 def test_none_are_taken_where_none_are_asked_for(

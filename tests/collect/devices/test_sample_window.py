@@ -44,6 +44,18 @@ def test_a_counter_that_begins_anew_is_no_negative_growth() -> None:
     assert line["measures"] == [("cpu", 1, 0.0, 0.0, 0.0, 0.0)]
 
 
+def test_what_grew_before_a_window_begins_is_left_out() -> None:
+    window = SampleWindow(Given({"cpu": 1.0}, {"cpu": 2.0}, {"cpu": 9.0}, {"cpu": 9.5}), 0)
+    window.sample(S)
+    window.begin(8 * S)
+    window.sample(9 * S)
+    line = window.line(9 * S)
+
+    assert line is not None
+    assert line["start_ns"] == 8 * S
+    assert line["measures"] == [("cpu", 1, 0.5, 0.5, 0.5, 0.5)]
+
+
 def test_windows_stay_short_while_a_watcher_follows() -> None:
     window = SampleWindow(Given({"rss": 1.0}), 0)
     for second in range(1, 600):

@@ -62,6 +62,28 @@ def test_ranks_wait_until_they_get_a_number_of_steps(listening: TurnSocket) -> N
         assert rank.answers == [7]
 
 
+def test_what_measures_a_rank_pauses_while_it_stands(
+    listening: TurnSocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    class Measured:
+        def pause(self) -> None:
+            seen.append("pause")
+
+        def resume(self) -> None:
+            seen.append("resume")
+
+    monkeypatch.setattr(TurnGate, "pausing", [Measured()])
+    ranks = [_Rank(listening.address, rank) for rank in range(2)]
+    _wait(listening)
+    assert seen == ["pause", "pause"]
+    listening.give_turn(0)
+    for rank in ranks:
+        rank.leave()
+    assert seen == ["pause", "pause", "resume", "resume"]
+
+
 def test_a_launch_stands_only_when_all_ranks_do_at_the_same_step(listening: TurnSocket) -> None:
     ranks = [_Rank(listening.address, 0)]
     for _ in range(3):

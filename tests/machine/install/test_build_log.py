@@ -244,4 +244,4 @@ def test_progress_is_makes_percentage(line: str, done: float | None) -> None:
 
 def test_stages_in_words() -> None:
     stages = [stage(line) for line in HEAD.splitlines()]
-    assert [words for words in stages if words] == ["downloading the source", "configuring"]
+    assert [words for words in stages if words] == ["configuring"]

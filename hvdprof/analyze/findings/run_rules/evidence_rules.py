@@ -23,6 +23,10 @@ _CHECK_CLOCKS = advice(
     "of these launches (`stragglers` needs no common clock).",
     command="chronyc tracking",
 )
+_EVEN_SHARDS = advice(
+    "give all ranks equally many batches per epoch, and measure again",
+    "Behind hvd.join() a rank with a longer shard takes steps that the others lack.",
+)
 
 
 def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
@@ -123,15 +127,22 @@ def clocks_contradict(evidence: Evidence) -> Iterator[Finding]:
     num_launches = len(clocks[LAUNCH].drop_duplicates())
     num_wrong = len(wrong[LAUNCH].drop_duplicates())
     which = ranks_named(wrong["rank"])
+    is_one_clock = not wrong[["exchange_error_ns", "offset_low_ns", "offset_high_ns"]].any(
+        axis=None
+    )
+    what = f"The clock exchange is wrong for {which}"
+    unreliable = "Wait attribution across hosts is unreliable"
+    if is_one_clock:
+        what = f"Steps of {which} with the same number are not the same step"
+        unreliable = "All ranks read the same clock. What compares ranks is unreliable"
     yield Finding(
         "clocks-contradict",
         "warning",
         which,
-        "contradicting clocks",
-        f"The clock exchange is wrong for {which} in {num_wrong} of {num_launches} launches. By "
-        "these clocks a rank left a collective before its last rank had arrived. Wait attribution "
-        f"across hosts is unreliable there. The first of them is {wrong['pass_id'].iloc[0]} "
-        "(clocks.consistent is false).",
-        _CHECK_CLOCKS,
+        "steps that do not match" if is_one_clock else "contradicting clocks",
+        f"{what} in {num_wrong} of {num_launches} launches. By these clocks a rank left a "
+        f"collective before its last rank had arrived. {unreliable} there. The first of them is "
+        f"{wrong['pass_id'].iloc[0]} (clocks.consistent is false).",
+        _EVEN_SHARDS if is_one_clock else _CHECK_CLOCKS,
         "certain",
     )

@@ -78,12 +78,12 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
             if machine.fix.text
             else in_turn(
                 # A rank without a core stands in any line.
-                END_OTHER_PROCESSES if crowded and is_random else Advice(),
+                END_OTHER_PROCESSES if crowded and is_random else machine.check,
                 *first,
                 uneven.fix if uneven else Advice(),
                 mark_data(evidence.run) if loads_slowly else Advice(),
                 Advice()
-                if stages.advice.text
+                if stages.advice.text or (machine.check.text and cause.row["pattern"] in LASTING)
                 else cause_advice(evidence, cause, has_its_cores=machine.excludes_cores),
                 mark_data(evidence.run) if may_be_data and not loads_slowly else Advice(),
             )
@@ -201,6 +201,8 @@ def _explained(phase: str, share: float) -> str:
         which = "Time between steps"
     if phase == EVALUATION:
         which += " with an evaluation"
+    if is_missing(share):
+        return ""
     if share > 1.005:
         more = units.percent(share - 1, 0)
         return f"{which} explains all of the delay, and {more} more that other phases offset."
