@@ -73,7 +73,7 @@ test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an en
 test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowest versions that pyproject.toml allows.
 	$(LOWEST_VENV)/bin/python -m pytest $(PURE) -W ignore::DeprecationWarning $(ARGS)
 
-# Tests that wait for deadlines: six at a time. Real ranks and browsers: three files at a time on any
+# Tests that wait for deadlines: six at a time. Real ranks and browsers: four files at a time on any
 # machine, the longest first (tests/conftest.py). What measures time runs alone.
 test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 32 minutes on two cores: the light ones with coverage, the rest, and alone what measures time.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)

@@ -1,5 +1,6 @@
 """Files of which `--fast` or `-m` selects no test are not imported: `tests/conftest.py`."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import conftest
+from tests.builders.inner_pytest import NO_OTHERS, PLUGINS
 from tests.conftest import FAST, may_select
 
 WHOLE = "import pytest\n\npytestmark = [pytest.mark.torch, pytest.mark.timeout(9)]\n"
@@ -69,8 +71,9 @@ def _pytest(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     shutil.copy(conftest.__file__, folder)
     (folder / "pytest.ini").write_text("[pytest]\n")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        [sys.executable, "-m", "pytest", "-q", *PLUGINS, *options],
         cwd=folder,
+        env=os.environ | NO_OTHERS,
         capture_output=True,
         text=True,
         timeout=120,

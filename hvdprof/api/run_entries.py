@@ -176,7 +176,8 @@ def runs_below(folder: Path, levels: int = MOST_LEVELS) -> FoundRuns:
     """
     if not folder.is_dir():
         raise UnreadableInputError(
-            f"{folder} is not a folder.", hint="hvdprof bench makes it with its first run."
+            f"{folder} is not a folder." if folder.exists() else f"There is no folder {folder}.",
+            hint="Give the folder in which the run directories lie.",
         )
     search = _Search(folder, levels)
     try:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from hvdprof.report.formats import Reporter
 
 
+_ALONE = "Omit the paths and all options but --output and --force."
+
+
 def analyze(
     paths: Annotated[
         list[Path] | None,
@@ -99,8 +102,10 @@ def analyze(
     questions that it cannot answer.
     """
     if format_ == AnalysisFormat.JSON_SCHEMA:
-        _write_schema(paths, output, overwrite=force)
+        others = (paths, section, fail_on, np, jobs, price, allow_inconclusive)
+        _write_schema(output, overwrite=force, is_alone=not any(others))
         return
+    _check_limits(is_asked=bool(fail_on), allow_inconclusive=allow_inconclusive)
     paths = chosen_paths(paths, "hvdprof analyze RUN")
     of_run = len(paths) == 1 and api.is_run_directory(paths[0])
     gate = _gate_of(format_, output, is_asked=bool(fail_on))
@@ -137,13 +142,18 @@ def analyze(
     _raise_for(results, allow_inconclusive=allow_inconclusive)
 
 
-def _write_schema(paths: list[Path] | None, output: Path | None, *, overwrite: bool) -> None:
+def _write_schema(output: Path | None, *, overwrite: bool, is_alone: bool) -> None:
     from hvdprof.report.answers.json_schema import json_schema
     from hvdprof.report.json_values import write_json
 
-    if paths:
-        raise UsageError("--format json-schema describes every analysis.", hint="Omit the paths.")
+    if not is_alone:
+        raise UsageError("--format json-schema describes every analysis.", hint=_ALONE)
     show_or_write(partial(write_json, json_schema()), output, overwrite=overwrite)
+
+
+def _check_limits(*, is_asked: bool, allow_inconclusive: bool) -> None:
+    if allow_inconclusive and not is_asked:
+        raise UsageError("--allow-inconclusive is for --fail-on.", hint="Omit it, or add a limit.")
 
 
 def _raise_for(results: "tuple[LimitResult, ...]", *, allow_inconclusive: bool) -> None:

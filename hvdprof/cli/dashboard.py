@@ -109,8 +109,12 @@ def _split(given: list[Path]) -> tuple[list[Path], list[Path]]:
         if is_one or _holds_recordings(path):
             paths.append(path)
         elif not path.is_dir():
+            is_there = path.exists()
             raise UnreadableInputError(
-                f"There is no folder {path}.", hint="hvdprof dashboard runs/<time>-<name>"
+                f"{path} is neither a folder nor a regular file."
+                if is_there
+                else f"There is no folder or file {path}.",
+                hint="hvdprof dashboard runs/<time>-<name>",
             )
         if not is_one:
             watched.append(path)

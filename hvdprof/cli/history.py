@@ -8,6 +8,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option, margin_of
+from hvdprof.errors import UsageError
 from hvdprof.report.format_names import ANALYSES, Format
 
 
@@ -43,6 +44,8 @@ def history(
 
     Change points need eight runs or more. Without --figure nothing is drawn.
     """
+    if force and figure is None:
+        raise UsageError("--force is for --figure.", hint="Omit it, or add --figure FILE.")
     from hvdprof.report.answers.comparison_formats import history_answer
     from hvdprof.report.document.figure_file import write_history
 

@@ -82,11 +82,17 @@ def sql(
             "Give one statement, or --tables.",
             hint='hvdprof sql RUN "SELECT model, np, efficiency FROM scaling"',
         )
+    if list_tables and (vertical or output or format_):
+        raise UsageError(
+            "--tables lists the tables in the terminal.", hint="Omit --vertical, --format, -o."
+        )
     for name, value in (("--memory-limit", memory_limit), ("--timeout", timeout)):
         # Threads cannot wait for longer than some centuries.
         if not 0.01 <= value <= 1e9:
             raise UsageError(f"{name} {value:g}: give 0.01 or more, at most 1e9.")
     chosen = format_ or _format_of(output)
+    if vertical and chosen is not ResultFormat.TABLE:
+        raise UsageError(f"--vertical shapes a table, not {chosen}.", hint="Omit one of them.")
     paths = chosen_paths([Path(path)] if path else None, "hvdprof sql RUN --tables")
     with load_progress(paths) as progress:
         tables = api.load_tables(paths, progress=progress)

@@ -18,6 +18,9 @@ _PICKLED_DUMP = re.compile(rb"pg_config|pg_status|collective_seq_id")
 _JSON_DUMP = re.compile(rb"\"(?:pg_status|collective_seq_id)\"\s*:")
 _JSON = re.compile(rb"\s*\{")
 _RAS = re.compile(rb"\s*(?:OK\s*)?\{\s*\"nccl_version\"")
+_RAS_EVENT = re.compile(
+    rb'\s*(?:OK\s*)?\{\s*"timestamp": *"[^"]*",\s*"group": *"(?:LIFECYCLE|TRACE)",\s*"event":'
+)
 _RAS_HOLDS = re.compile(rb"\"communicators(?:_count)?\"")
 _STACKS = re.compile(rb"\s*\[?\s*\{\s*\"pid\": *\d+,\s*\"thread_id\":")
 _STORE = re.compile(rb"(?:[\w/-]+ ?: b['\"].*\n)*(?:debug_server/rank|default_pg/)\S*: b['\"]")
@@ -109,8 +112,13 @@ def is_comms_summary(head: bytes) -> bool:
 
 
 def is_ras_report(head: bytes) -> bool:
-    """Whether a file that begins so is a status of NCCL's RAS subsystem in JSON."""
-    return bool(_RAS.match(head) and _RAS_HOLDS.search(head))
+    """Whether a file that begins so is a status of NCCL's RAS subsystem in JSON, or its events."""
+    return is_ras_events(head) or bool(_RAS.match(head) and _RAS_HOLDS.search(head))
+
+
+def is_ras_events(head: bytes) -> bool:
+    """Whether a file that begins so holds events of ``ncclras -m -f json``, one after another."""
+    return bool(_RAS_EVENT.match(head))
 
 
 def is_stack_dump(head: bytes) -> bool:

@@ -78,5 +78,8 @@ def test_a_folder_that_cannot_be_read_is_counted(tmp_path, monkeypatch):
 
 def test_a_file_is_no_folder_of_runs(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UnreadableInputError, match="is not a folder"):
+    with pytest.raises(UnreadableInputError, match="is not a folder") as caught:
         runs_below(tmp_path / "file")
+    assert caught.value.hint == "Give the folder in which the run directories lie."
+    with pytest.raises(UnreadableInputError, match="There is no folder"):
+        runs_below(tmp_path / "gone")

@@ -1,3 +1,4 @@
+import os
 import re
 import signal
 import subprocess
@@ -114,6 +115,9 @@ def test_runs_that_appear_beside_files_are_listed(tmp_path):
 def test_a_missing_folder_is_reported(tmp_path):
     with pytest.raises(UnreadableInputError, match="There is no folder"):
         dashboard(tmp_path / "gone")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableInputError, match="pipe is neither a folder nor a regular file"):
+        dashboard(tmp_path / "pipe")
 
 
 def test_a_standalone_file_is_offered(tmp_path, offered):

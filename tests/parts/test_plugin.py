@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.inner_pytest import NO_OTHERS, PLUGINS
 from tests.builders.places import ROOT
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ def python(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=folder,
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), **NO_OTHERS},
         capture_output=True,
         text=True,
         timeout=120,
@@ -46,7 +47,7 @@ def python(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def run_part(folder: Path, name: str, *arguments: str) -> int:
     # Folders of tests lie in the one of this test: the marker is no other run's.
-    options = ("-p", "no:cacheprovider", "-p", "tests.parts.plugin", "--part", name)
+    options = (*PLUGINS, "-p", "tests.parts.plugin", "--part", name)
     return python(
         folder, "pytest", *options, f"--basetemp={folder / name / 'tests'}", *arguments
     ).returncode

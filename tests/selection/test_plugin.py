@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.inner_pytest import NO_OTHERS, PLUGINS
 from tests.builders.places import ROOT
 from tests.selection.plugin import write_selection
 from tests.selection.selected_tests import Selection
@@ -31,11 +32,12 @@ def run(
 ) -> "subprocess.CompletedProcess[str]":
     write_selection(Selection(frozenset(tests), frozenset(real)), folder / "build" / "chosen.json")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *arguments],
+        [sys.executable, "-m", "pytest", "-v", *PLUGINS, *arguments],
         cwd=folder,
         env={
             "PATH": "/usr/bin:/bin",
             "PYTHONPATH": str(ROOT),
+            **NO_OTHERS,
             "PYTEST_ADDOPTS": "-p tests.selection.plugin --selection build/chosen.json",
         },
         capture_output=True,

@@ -180,8 +180,7 @@ def _damaged_recordings(run: Run) -> Iterator[Note]:
         and note.code not in _SAID_ELSEWHERE
     ]
     yield from notes[:MOST_NOTES]
-    if len(notes) > MOST_NOTES:
-        more = len(notes) - MOST_NOTES
+    if (more := len(notes) - MOST_NOTES) > 0:
         text = f"{more} more recordings are damaged or incomplete."
         yield Note(NoteCode.DAMAGED, text, number=more)
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from hvdprof.api.options import Option, declared, default_of
+from hvdprof.cli.measuring.given_options import refuse_excluding
 
 Command = Callable[..., None]
 
@@ -27,6 +28,8 @@ def takes(*kinds: type) -> Callable[[Command], Command]:
 
         @functools.wraps(command)
         def with_options(**typed: object) -> None:
+            if (context := typed.get("context")) is not None:
+                refuse_excluding(typing.cast(typer.Context, context))
             objects = [
                 kind(**_given(typed, names)) for kind, names in zip(kinds, fields, strict=True)
             ]
@@ -37,6 +40,9 @@ def takes(*kinds: type) -> Callable[[Command], Command]:
             *(parameter for kind in kinds for parameter in _parameters(kind)),
             *(other.replace(kind=inspect.Parameter.KEYWORD_ONLY) for other in others),
         ]
+        if all(other.name != "context" for other in others):
+            given = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY)
+            parameters.append(given.replace(annotation=typer.Context))
         # What typer reads to make its options.
         vars(with_options)["__signature__"] = inspect.Signature(parameters)
         with_options.__annotations__ = {

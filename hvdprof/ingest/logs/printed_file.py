@@ -58,6 +58,7 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
 )
 """A reader for each kind of content; a new kind is a new entry."""
 _NCCL = " NCCL "
+_FIRST_LINES = 4
 MOST_AT_ONCE = 8
 """Each log that is being read takes some 20 MB beside what it keeps."""
 
@@ -158,8 +159,10 @@ def read_printed_file(
         for tagged in source.lines(wanted, ahead):
             line = tagged.without_inner_tags()
             processes.take(line)
-            # A tag inside may have hidden what a reader wants.
-            takers = source.takers(patterns) if line is tagged else range(len(readers))
+            # A tag inside may have hidden what a reader wants. At the first lines readers change
+            # what they want: each search would be for one line.
+            is_searched = line is tagged and line.number > _FIRST_LINES
+            takers = source.takers(patterns) if is_searched else range(len(readers))
             for reader in [readers[number] for number in takers]:
                 try:
                     reader.take(line)

@@ -1,20 +1,27 @@
-"""A status of NCCL's RAS subsystem in JSON (``ncclras -f json``, NCCL 2.28.7 and later).
+"""A status of NCCL's RAS subsystem in JSON (``ncclras -f json``, NCCL 2.28.7 and later), or events.
+
+Of the events (``ncclras -m -f json``, NCCL 2.29 and later) those of processes that die are read.
 
 Tested in ``tests/ingest/logs/test_ras_text.py``.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.foreign_files import is_ras_events
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.ingest.text.small_json import mapping_of, read_json_mapping
+from hvdprof.ingest.text.small_json import mapping_of, read_json_mapping, read_small
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_PROGRESS, RAS_STATEMENTS
+from hvdprof.rundir.json_codec import parse_json
 from hvdprof.rundir.regular_file import shown_name
+from hvdprof.units import counted
 
 SOURCE = "ras"
+_END_OF_EVENT = re.compile(rb"^\}[ \t\r]*$", re.MULTILINE)
 
 
 def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
@@ -29,6 +36,9 @@ def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
     """
     name = shown_name(path)
     try:
+        data = read_small(path)
+        if is_ras_events(data):
+            return _of_events(data, name)
         # The server says OK before a report that was asked for by hand.
         report = read_json_mapping(path, after_head=True)
         communicators = [mapping_of(one) for one in _items(report.get("communicators"))]
@@ -72,6 +82,42 @@ def read_ras_json(path: Path) -> list[tuple[str, pd.DataFrame]]:
         (COLLECTIVE_PROGRESS.name, rows.frame()),
         (RAS_STATEMENTS.name, _unlisted(communicators, name)),
     ]
+
+
+def _of_events(data: bytes, name: str) -> list[tuple[str, pd.DataFrame]]:
+    """A row of RAS_STATEMENTS for each process that died; an event that is cut is left out.
+
+    Raises:
+        ValueError: An event cannot be read.
+        UnreadableInputError: No process died.
+    """
+    begin = data.index(b"{")
+    rows, line = Rows(RAS_STATEMENTS), 1 + data.count(b"\n", 0, begin)
+    *events, _ = _END_OF_EVENT.split(data[begin:])
+    for text in events:
+        event = mapping_of(parse_json(text + b"}"))
+        peer = mapping_of(event.get("peer", {}))
+        if event.get("event") == "PEER_DEAD":
+            rows.add(
+                file=name,
+                line=line + text.count(b"\n", 0, text.index(b"{")),
+                problem="DEAD",
+                communicator="",
+                num_communicators=None,
+                num_ranks=None,
+                collective="",
+                last_enqueued=None,
+                host=_text(peer.get("host", peer.get("addr"))),
+                pid=_number(peer.get("pid")),
+                gpu=",".join(map(_text, _items(peer.get("cuda_devs")))),
+            )
+        line += text.count(b"\n")
+    if not len(rows):
+        raise UnreadableInputError(
+            f"{name} holds {counted(len(events), 'event')} of ncclras -m; no process died.",
+            hint="Query the state of the ranks: ncclras -v -f json.",
+        )
+    return [(RAS_STATEMENTS.name, rows.frame())]
 
 
 def _unlisted(communicators: Sequence[Mapping[str, object]], name: str) -> pd.DataFrame:

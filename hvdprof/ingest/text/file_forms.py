@@ -34,7 +34,11 @@ def file_form(lines: Sequence[str]) -> FileForm | None:
         lines: The first lines of a file, without what one line shows for certain.
     """
     filled = [line for line in lines if line.strip()]
+    few = filled[: len(filled) // 8 + 1]
     for pattern, form, test in _CANDIDATES:
+        # Nearly all lines have any other form: where none of an eighth has it, the rest is too few.
+        if form is not forms.PART_SRUN and not any(map(pattern.match, few)):
+            continue
         matches = [found for found in map(pattern.match, filled) if found]
         if matches and test(filled, matches):
             return FileForm(form, pattern.match)

@@ -277,3 +277,53 @@ def test_communicators_and_ranks_without_data_are_not_mixed_up(tmp_path: Path) -
     shown = {fact.name: fact.text for fact in page.facts}
     assert shown["num_communicators"] == "1 communicator of 16 ranks: INCOMPLETE"
     assert shown["num_without_data"] == "12 of communicator 5c0ffee1a2b3c4d5"
+
+
+EVENT = """{
+  "timestamp": "2025-12-19 13:07:07",
+  "group": "LIFECYCLE",
+  "event": "%s",
+  "peer": {
+    "host": "10.4.0.13",
+    "pid": 4711,
+    "cuda_devs": [5,6],
+    "nvml_devs": [5,6]
+  },
+  "details": ""
+}
+"""
+
+
+@pytest.mark.parametrize("before", ["", "OK\n"])
+def test_events_of_ncclras_m_name_the_processes_that_died(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "ras.json"
+    path.write_text(before + EVENT % "OTHER" + EVENT % "PEER_DEAD" + EVENT.partition("peer")[0])
+    (row,) = load_run(path).table("ras_statements").to_dict("records")
+    assert (row["problem"], row["host"], row["pid"], row["gpu"]) == (
+        "DEAD",
+        "10.4.0.13",
+        4711,
+        "5,6",
+    )
+    assert row["line"] == 13 + bool(before)
+    text = tmp_path / "ras.txt"
+    text.write_text(
+        "[2025-12-19 13:07:07] PEER_DEAD: Process 4711 on node 10.4.0.13 managing GPUs 5,6\n"
+    )
+    said = [analyze_files(load_run(one)).files[0].verdict for one in (path, text)]
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (EVENT % "OTHER", "holds 1 event of ncclras -m; no process died"),
+        (EVENT.replace('"pid": 4711,', '"pid": ,') % "PEER_DEAD", "damaged RAS report"),
+    ],
+)
+def test_events_without_a_death_say_what_to_query(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "ras.json"
+    path.write_text(text)
+    with pytest.raises(UnreadableInputError, match=said) as caught:
+        load_run(path)
+    assert "ncclras -v -f json" in caught.value.hint
