@@ -28,6 +28,11 @@ if TYPE_CHECKING:
         limit_results as limit_results,
         write_report,
     )
+    from hvdprof.api.attaching import (
+        AttachedFiles as AttachedFiles,
+        AttachedJob as AttachedJob,
+        attach as attach,
+    )
     from hvdprof.api.comparison import (
         Comparison as Comparison,
         ComparisonOutcome as ComparisonOutcome,
@@ -102,12 +107,7 @@ if TYPE_CHECKING:
         launch_title as launch_title,
         segment_title as segment_title,
     )
-    from hvdprof.api.run_entries import (
-        AttachedFiles as AttachedFiles,
-        AttachedJob as AttachedJob,
-        attach as attach,
-        list_runs,
-    )
+    from hvdprof.api.run_entries import list_runs
     from hvdprof.api.runs import (
         ProgressCallback as ProgressCallback,
         all_tables,
@@ -181,6 +181,7 @@ Further names serve the command line and the dashboard.
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "analysis": ("limit_results", "write_report"),
+    "attaching": ("AttachedFiles", "AttachedJob", "attach"),
     "comparison": (
         "Comparison",
         "GateResult",
@@ -241,7 +242,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "predict_stated",
         "predict_throughput",
     ),
-    "run_entries": ("AttachedFiles", "AttachedJob", "attach", "list_runs"),
+    "run_entries": ("list_runs",),
     "runs": (
         "ProgressCallback",
         "all_tables",

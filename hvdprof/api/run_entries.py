@@ -1,9 +1,7 @@
-"""The run directories below a folder, and one made of files that other tools wrote.
+"""The run directories below a folder: list_runs.
 
 The manifest of a run is read once as long as it stays the same file: an open dashboard lists all
 runs every second.
-
-Tested in ``tests/ingest/rundir/test_attached_run.py``.
 """
 
 import contextlib
@@ -16,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
-from hvdprof.ingest import load
 from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import MANIFEST_NAME, is_run_below
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest
@@ -41,9 +38,6 @@ _HIDDEN = "hidden folders"
 _UNREADABLE = "folders that cannot be read"
 _LINKS = "links to a folder above them or searched already"
 _REST = f"folders beyond the first {_MOST_FOLDERS:,} or {_MOST_NAMES:,} names"
-
-AttachedFiles = load.Given
-AttachedJob = load.Stated
 
 
 class _Known(NamedTuple):
@@ -248,25 +242,3 @@ def _reason(entry: "os.DirEntry[str]") -> str:
     if not is_folder:
         return FILES
     return _HIDDEN if entry.name[0] == "." else ""
-
-
-def attach(
-    folder: str | Path, files: AttachedFiles, job: AttachedJob, *, overwrite: bool = False
-) -> Manifest:
-    """Copy timelines, traces, logs, output and other recordings into a new run directory.
-
-    Args:
-        folder: The run directory to make.
-        files: The files, by what they hold.
-        job: Name, ranks and batch size of the job where the files do not show them.
-        overwrite: Whether a run directory that was made of files may be replaced.
-
-    Returns:
-        The manifest; ``warnings`` names where the files contradict what the caller said.
-
-    Raises:
-        UsageError: No file was given, or the number of ranks is unknown.
-        UnreadableInputError: A file does not hold what it is given for.
-        StorageError: The folder exists already, or cannot be written.
-    """
-    return load.attach(Path(folder), files, job, overwrite=overwrite)
