@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from hvdprof.bench_models.engine import OneProcess, chosen
 from hvdprof.collect import _hooks
-from hvdprof.collect.identity import Identity
+from hvdprof.collect.host_facts import Identity
 from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import Plan, Segment
 

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from hvdprof import collect
 from hvdprof.bench_models.engine import chosen
-from hvdprof.collect.identity import Identity
+from hvdprof.collect.host_facts import Identity
 from hvdprof.rundir.plan import Plan, Segment
 
 THROUGHPUT = "throughput"

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from torch import nn
 from torch.optim import Optimizer
 
-from hvdprof.collect.identity import Identity
+from hvdprof.collect.host_facts import Identity
 from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import Plan, Segment
 

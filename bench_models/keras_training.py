@@ -17,7 +17,7 @@ from hvdprof.bench_models.keras_models import Keras, keras_twin
 from hvdprof.bench_models.placement import pin_to_own_cores
 from hvdprof.bench_models.registry import BenchModel, model_named
 from hvdprof.collect import _hooks
-from hvdprof.collect.identity import identity_from_environment
+from hvdprof.collect.host_facts import identity_from_environment
 from hvdprof.rundir.plan import (
     KERAS_TWIN,
     TF_CENTRAL_STORAGE,

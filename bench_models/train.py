@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hvdprof import collect
 from hvdprof.bench_models.placement import pin_to_own_cores
-from hvdprof.collect.identity import identity_from_environment
+from hvdprof.collect.host_facts import identity_from_environment
 from hvdprof.collect.turn_gate import TurnGate, turn_gate
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths

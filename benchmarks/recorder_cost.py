@@ -41,7 +41,7 @@ from hvdprof.bench_models.recorder_cost import (
     plain_job,
 )
 from hvdprof.bench_models.training import Job
-from hvdprof.collect.identity import identity_from_environment
+from hvdprof.collect.host_facts import identity_from_environment
 from hvdprof.rundir.recording.line_format import LINES_HZ
 
 MODELS = {"mnist": (28, 64), "resnet18": (32, 16)}

@@ -1,7 +1,7 @@
 """The frame of every page: navigation, selection of the run, light and dark scheme."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import dash_mantine_components as dmc
 from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
@@ -237,7 +237,10 @@ def _register_controls(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
             raise PreventUpdate
         # The control shows another value than was drawn. Going back before the new view is drawn
         # would keep that value if the drawn state still counted.
-        is_drawn = _is_drawn_by(drawn, changes)
+        keys = drawn.get("keys") if isinstance(drawn, dict) else None
+        named = keys if isinstance(keys, list) else []
+        names = [key[0] for key in named if isinstance(key, list) and key]
+        is_drawn = any(name in names for name in changes)
         lacks, is_open = lacks_of(tabs, runs, changed.run), bool(_progress(runs, changed.run))
         page = page_for(pages, changed.path)
         links = tab_links(tabs, page, changed, lacks, is_open=is_open)
@@ -267,13 +270,6 @@ def _register_notice(app: Dash, runs: RunStore) -> None:
             variant="light",
             mb="sm",
         )
-
-
-def _is_drawn_by(drawn: object, changes: Mapping[str, object]) -> bool:
-    keys = drawn.get("keys") if isinstance(drawn, dict) else None
-    named = keys if isinstance(keys, list) else []
-    names = [key[0] for key in named if isinstance(key, list) and key]
-    return any(name in names for name in changes)
 
 
 def _progress(runs: RunStore, run_id: str | None) -> str:

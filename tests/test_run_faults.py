@@ -12,7 +12,7 @@ from hvdprof.api import analyze_run, load_run, write_report
 from hvdprof.launch.plan.environment import RECORDER_DIR
 from hvdprof.launch.processes.marked_processes import marked_processes
 from hvdprof.model.run import RunAnalysis
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import user_script

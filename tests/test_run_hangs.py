@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hvdprof.api import analyze_run, load_run
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.manifest import Manifest
 from tests.builders import hanging_script
 from tests.builders.running_command import hvdprof, started, wait_for

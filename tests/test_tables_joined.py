@@ -116,7 +116,7 @@ def test_a_step_asks_for_no_table_beyond_those_it_declares(tmp_path: Path, name:
 def test_a_new_step_with_its_rule_is_one_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = Table("dummy", "A dummy.", (Column("number", "int64", "", "A number."),))
+    table = Table("dummy", "A dummy.", (Column("number", "int64", "A number."),))
     asked = []
 
     def rule(evidence: Basis) -> list[object]:

@@ -19,8 +19,7 @@ from hvdprof.dashboards.components.term_link import linked_terms, with_code
 from hvdprof.dashboards.view import PASS_KEY, View
 from hvdprof.figures.typical_step import step_windows, typical_step
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.cell_key import of_base_cell, setting_of_row, short_name
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey, of_base_cell, setting_of_row, short_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.finding_texts import FindingTexts, finding_texts
 

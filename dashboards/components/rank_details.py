@@ -20,7 +20,7 @@ from hvdprof.figures.launch import LaunchSteps, launches_in, rows_of_launch
 from hvdprof.figures.step_times import step_time_course
 from hvdprof.figures.typical_step import step_windows
 from hvdprof.figures.waits import longest_stalls, wait_by_rank, wait_by_tensor
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.scaling_tables import LAUNCHES

@@ -83,7 +83,8 @@ def folds_of_run(
     every = tiles(analysis, row)
     known = [tile for tile in every if tile.value != units.MISSING]
     sections = section_cards(analysis, SESSIONS, RANK_MACHINE)
-    numbers = [tile_row(known), _tables(page, analysis, row), *sections]
+    cells = [cell_table(table, analysis.scaling, row) for table in page.tables]
+    numbers = [tile_row(known), section("All numbers", *cells), *sections]
     folds.append(folded("All numbers", *numbers, *_further(analysis, chosen), look="fold"))
     for stored in analysis.run.forecasts[-1:]:
         link = dmc.Anchor("Forecast", href=View("/forecast", {"run": run_id}).href, size="sm")
@@ -112,11 +113,6 @@ def _further(analysis: RunAnalysis, cell: WaterfallCell | None) -> list[Componen
             if kind.name not in (_SCALING, _WATERFALL)
         ],
     ]
-
-
-def _tables(page: Page, analysis: RunAnalysis, row: FrameRow | None) -> dmc.Paper:
-    cells = [cell_table(table, analysis.scaling, row) for table in page.tables]
-    return section("All numbers", *cells)
 
 
 def failed_cells(page: Page) -> dmc.Paper | None:

@@ -11,8 +11,7 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import CELL_KEYS, LAUNCH_KEY, PASS_KEY, View
 from hvdprof.figures.launch import launch_label, launches_in, opening_launch
 from hvdprof.figures.waterfall_figure import WaterfallCell
-from hvdprof.model.cell_key import ENGINE_TITLES, HOROVOD_ENGINE
-from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.cell_key import ENGINE_TITLES, HOROVOD_ENGINE, LAUNCH, LaunchKey
 from hvdprof.model.run import RunAnalysis
 
 

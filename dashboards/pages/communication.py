@@ -26,7 +26,7 @@ from hvdprof.figures.communication_figures import (
 from hvdprof.figures.launch import rows_of_launch
 from hvdprof.figures.transfer_sizes import bus_bandwidth, transfer_by_size
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP
 from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_BANDWIDTHS

@@ -23,7 +23,7 @@ from hvdprof.dashboards.pages import never_empty
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
-from hvdprof.figures.history_figure import history_figure
+from hvdprof.figures.time_differences import history_figure
 from hvdprof.model.cell_key import cell_label
 from hvdprof.model.results.comparison import EFFICIENCY, METRICS, change_at
 from hvdprof.model.run import RunAnalysis

@@ -44,7 +44,7 @@ from hvdprof.figures.step_times import (
 )
 from hvdprof.figures.typical_step import run_strip
 from hvdprof.figures.waits import frame, lateness_map, steady_arrivals
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.run_tables import STEPS

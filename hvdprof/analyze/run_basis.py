@@ -21,7 +21,7 @@ from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.measured_launches import MeasuredLaunches, measured_launches
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.analyze.verdict.traced_verdict import without_rates
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import EVENTS, WAITS
 from hvdprof.model.tables.sample_tables import DEVICE_SAMPLES, RANK_SAMPLES

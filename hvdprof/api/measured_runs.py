@@ -242,7 +242,11 @@ def job_script(options: BenchOptions | RunOptions, *, display: Sequence[str] = (
         num_ranks, num_threads = max(settings.sizes), settings.num_threads
     else:
         check_run_options(options)
-        _refuse_elastic(options)
+        if options.is_elastic:
+            raise UsageError(
+                "An elastic job is started by horovodrun, and --sbatch asks for ranks of srun.",
+                hint="Write a job script of your own around hvdprof run.",
+            )
         command, name = "run", options.name or script_name(options.command)
         num_ranks, num_threads = max(sizes_of(options)), options.num_threads or 1
     if options.launcher != SRUN:
@@ -293,12 +297,4 @@ def _require_sizes(options: BenchOptions) -> None:
         raise UsageError(
             "--sbatch asks for as many tasks as the largest number of ranks, which is not given.",
             hint="Add --np 1,2,4,8.",
-        )
-
-
-def _refuse_elastic(options: RunOptions) -> None:
-    if options.is_elastic:
-        raise UsageError(
-            "An elastic job is started by horovodrun, and --sbatch asks for ranks of srun.",
-            hint="Write a job script of your own around hvdprof run.",
         )

@@ -18,9 +18,8 @@ from hvdprof.launch.plan.options import (
     default_of,
     option,
 )
-from hvdprof.launch.plan.predict_options import PredictOptions
+from hvdprof.launch.plan.predict_options import NetOptions, PredictOptions, SelftestOptions
 from hvdprof.launch.plan.run_options import FunctionOptions, KubernetesOptions, RunOptions
-from hvdprof.launch.plan.trial_options import NetOptions, SelftestOptions
 from hvdprof.launch.plan.tune_options import TuneOptions
 from hvdprof.model.results.selftest import ClockCheck, SelftestCase
 from hvdprof.rundir.layout import PassPaths

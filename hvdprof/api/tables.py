@@ -14,7 +14,7 @@ from hvdprof.analyze.ranks.waiting import costs_by_steps as costs_by_steps
 from hvdprof.api.runs import Paths, ProgressCallback, analyze_files, analyze_run, load_run
 from hvdprof.ingest.load import cached_pieces, release_pages
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.standalone_files import FilesAnalysis

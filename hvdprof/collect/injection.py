@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
-from hvdprof.collect.identity import Identity
+from hvdprof.collect.host_facts import Identity
 from hvdprof.collect.session import (
     GradientCalls,
     LineCalls,

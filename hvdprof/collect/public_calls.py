@@ -12,7 +12,7 @@ from hvdprof.collect.auto.auto_settings import AUTORECORD
 from hvdprof.collect.auto.startup.hvdprof_import_hook import watch_workers
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer
-from hvdprof.collect.identity import Identity
+from hvdprof.collect.host_facts import Identity
 from hvdprof.collect.session import Piece, Session
 from hvdprof.collect.session_factory import (
     RECORDER_DIR,

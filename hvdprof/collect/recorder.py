@@ -16,7 +16,7 @@ from pathlib import Path
 from hvdprof.collect.clock.clock_exchange import ClockTurns
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES, CollectiveWaits
 from hvdprof.collect.guarded_context import Guarded, GuardedContext, guarded, print_problem
-from hvdprof.collect.identity import loaded_torch_distributed
+from hvdprof.collect.host_facts import loaded_torch_distributed
 from hvdprof.collect.recorder_parts import (
     RecordedGradients,
     RecordedLines,

@@ -9,7 +9,7 @@ from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup, single_r
 from hvdprof.collect.clock.job_group import rank_group
 from hvdprof.collect.devices.rank_samples import sample_machine
 from hvdprof.collect.guarded_context import print_problem
-from hvdprof.collect.identity import (
+from hvdprof.collect.host_facts import (
     Identity,
     identity_from_distributed,
     identity_from_environment,

@@ -18,7 +18,7 @@ from hvdprof.figures.palette import (
     say,
     translucent,
 )
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 
 
 def negotiation_times(uses: pd.DataFrame) -> go.Figure:

@@ -10,8 +10,14 @@ from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.model.arrays import Int64s
-from hvdprof.model.cell_key import DDP_ENGINE, has_no_toggles, setting_of_row
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, finished_launches
+from hvdprof.model.cell_key import (
+    DDP_ENGINE,
+    LAUNCH,
+    LaunchKey,
+    finished_launches,
+    has_no_toggles,
+    setting_of_row,
+)
 from hvdprof.model.run import Run
 
 _CELL = ["mode", "engine", "model", "size", "compression", "reduction"]

@@ -18,8 +18,7 @@ from hvdprof.figures.palette import (
     say,
 )
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.cell_key import DDP_ENGINE, ENGINE_TITLES, setting_name, with_engine
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import DDP_ENGINE, ENGINE_TITLES, LAUNCH, setting_name, with_engine
 
 _ROW_HEIGHT = 44
 _ROOM = 120

@@ -16,7 +16,7 @@ from hvdprof.figures.palette import (
     say,
 )
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 
 _GROUP = ["np", "collective"]
 _POINTS_OF_LINE = 40

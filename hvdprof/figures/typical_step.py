@@ -17,8 +17,7 @@ from hvdprof.figures.launch import (
 from hvdprof.model.arrays import Bools, Float64s, FrameRow, Int64s
 from hvdprof.model.cause_names import cause_name, ranks_of
 from hvdprof.model.causes import JITTER, PAUSE, STRAGGLER
-from hvdprof.model.cell_key import of_base_cell, setting_of_row
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, Mode
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, Mode, of_base_cell, setting_of_row
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
 from hvdprof.model.tables.waiting_tables import LATENESS
@@ -104,7 +103,10 @@ def finding_steps(
     num_ranks = int(str(finding["np"]))
     cell = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     traced_first = cell.iloc[np.argsort(cell["mode"] != Mode.TRACE, kind="stable")]
-    cause = _cause(analysis, finding, model, num_ranks, engine)
+    # The row of WATERFALL that the finding is about.
+    rows = of_base_cell(analysis.table(WATERFALL.name), model, num_ranks, engine)
+    same = rows[(rows["cause_id"] == finding["cause_id"]).to_numpy(dtype=bool)]
+    cause = None if same.empty else same.iloc[0].to_dict()
     for of_pass, segment in traced_first[LAUNCH].itertuples(index=False):
         launch = (str(of_pass), str(segment))
         acting = _acting(analysis, launch, cause) if pass_id in ("", launch[0]) else None
@@ -112,19 +114,6 @@ def finding_steps(
             steps, typical = _chosen(*acting)
             return ActingSteps(launch, np.sort(steps), typical)
     return None
-
-
-def _cause(
-    analysis: RunAnalysis,
-    finding: Mapping[Hashable, object],
-    model: str,
-    num_ranks: int,
-    engine: str,
-) -> FrameRow | None:
-    """The row of WATERFALL that the finding is about."""
-    rows = of_base_cell(analysis.table(WATERFALL.name), model, num_ranks, engine)
-    same = rows[(rows["cause_id"] == finding["cause_id"]).to_numpy(dtype=bool)]
-    return None if same.empty else same.iloc[0].to_dict()
 
 
 def acting_steps(

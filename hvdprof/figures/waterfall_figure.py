@@ -205,8 +205,10 @@ def _reference(
 
 def _bar(row: FrameRow, reached_ns: float) -> go.Bar:
     name = cause_name(row)
+    lines = textwrap.wrap(name, _LABEL_CHARACTERS)
+    size = f"{_time_text(row)} · {_points_text(row)}"
     return go.Bar(
-        y=[_label(name, row)],  # type: ignore[arg-type]
+        y=["<br>".join([*lines, f"<b>{size}</b>"])],  # type: ignore[arg-type]
         x=[row["time_ns"] / 1e6],
         base=[reached_ns / 1e6],
         orientation="h",
@@ -267,9 +269,3 @@ def _bars(value: float, low: float, high: float) -> dict[str, object]:
         "width": 4,
         "color": "#666666",
     }
-
-
-def _label(name: str, row: FrameRow) -> str:
-    lines = textwrap.wrap(name, _LABEL_CHARACTERS)
-    size = f"{_time_text(row)} · {_points_text(row)}"
-    return "<br>".join([*lines, f"<b>{size}</b>"])

@@ -143,7 +143,9 @@ def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None
 
 
 def _loaded(folder: Path, manifest: Manifest, progress: ProgressCallback | None) -> Run:
-    sources = _sources(folder)
+    # The manifest, then every file of the passes: a run in progress gets new ones.
+    found = sorted(folder.glob("passes/*/*/*"))
+    sources = [RunPaths(folder).manifest, *(path for path in found if _is_file_of(folder, path))]
     reading = _Reading(folder, sources, progress)
     if reading.total < parquet_cache.CACHE_FROM_BYTES:
         return _parsed(folder, manifest, reading)
@@ -162,12 +164,6 @@ def load_throughput(folder: Path) -> Run:
     manifest = Manifest.read(folder)
     passes = [record for record in manifest.passes if record.mode == Mode.THROUGHPUT]
     return with_turns(_parsed(folder, replace(manifest, passes=passes), _Reading(folder, [], None)))
-
-
-def _sources(folder: Path) -> list[Path]:
-    """The manifest, then every file of the passes: a run in progress gets new ones."""
-    found = sorted(folder.glob("passes/*/*/*"))
-    return [RunPaths(folder).manifest, *(path for path in found if _is_file_of(folder, path))]
 
 
 def _is_file_of(folder: Path, path: Path) -> bool:

@@ -11,7 +11,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any, Protocol
 
-from hvdprof.collect.identity import identity_from_environment, identity_from_horovod
+from hvdprof.collect.host_facts import identity_from_environment, identity_from_horovod
 from hvdprof.errors import MissingExtraError
 from hvdprof.live.figure_feed import PERIOD_S, FigureFeed
 

@@ -178,7 +178,10 @@ def _how(row: FrameRow) -> str:
     # Differences of two cells have neither periods nor first steps.
     match row["pattern"]:
         case "periodic":
-            return _every(row)
+            if is_missing(row.get("period_steps")):
+                return "periodically"
+            within_epochs = "" if is_missing(row.get("epoch_steps")) else " within epochs"
+            return f"every {float(row['period_steps']):.0f} steps{within_epochs}"
         case "from-step":
             if is_missing(row.get("first_step")):
                 return "from a step on"
@@ -194,13 +197,6 @@ def _how(row: FrameRow) -> str:
         case "irregular":
             return "now and then"
     return ""
-
-
-def _every(row: FrameRow) -> str:
-    if is_missing(row.get("period_steps")):
-        return "periodically"
-    within_epochs = "" if is_missing(row.get("epoch_steps")) else " within epochs"
-    return f"every {float(row['period_steps']):.0f} steps{within_epochs}"
 
 
 def _how_often(row: FrameRow) -> str:

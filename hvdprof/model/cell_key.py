@@ -1,13 +1,15 @@
-"""The columns that name a cell in every table, and its names in texts."""
+"""The columns that name a cell or a launch in every table, and their names in texts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.model.schema import Column
+from hvdprof.model.schema import Column, as_text
+from hvdprof.rundir.manifest import Mode as Mode
+from hvdprof.rundir.manifest import Status
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE as COLLECTIVES_ENGINE
 from hvdprof.rundir.plan import (
     DATA_PARALLEL_ENGINE,
@@ -24,12 +26,11 @@ from hvdprof.rundir.plan import HOROVOD_ENGINE as HOROVOD_ENGINE
 from hvdprof.rundir.plan import TORCH_ENGINE as TORCH_ENGINE
 
 CELL_COLUMNS: tuple[Column, ...] = (
-    Column("model", "str", "", "Name of the reference model."),
-    Column("np", "int64", "", "Number of ranks."),
+    Column("model", "str", "Name of the reference model."),
+    Column("np", "int64", "Number of ranks."),
     Column(
         "engine",
         "str",
-        "",
         "Reduction engine: horovod, ddp for PyTorch's DistributedDataParallel, data-parallel for "
         "its DataParallel, fsdp for FSDP2, "
         "collectives for torch.distributed otherwise, torch for plain PyTorch on one rank, "
@@ -39,17 +40,21 @@ CELL_COLUMNS: tuple[Column, ...] = (
     Column(
         "compression",
         "str",
-        "",
         "Gradient compression: none or fp16; unknown where not recorded, as in profiler traces.",
     ),
     Column(
         "reduction",
         "str",
-        "",
         "Reduction of the gradients: average or adasum; unknown where not recorded.",
     ),
 )
 """The columns that name a cell, the same in every table of cells."""
+
+LAUNCH = ["pass_id", "segment"]
+"""The columns that name a launch."""
+
+LaunchKey = tuple[str, str]
+"""Their values: folder of the pass, id of the segment."""
 
 
 class CellRow(Protocol):
@@ -200,3 +205,29 @@ def cell_label(row: CellRow) -> str:
     """Name of a cell: ``resnet18 on 2 ranks``, with its toggles or plain torch where it has."""
     place = place_name(row["model"], int(str(row["np"])), str(row["engine"]))
     return ", ".join(filter(None, (place, toggles_beside(row))))
+
+
+def finished_launches(segments: pd.DataFrame) -> list[LaunchKey]:
+    """The segments that ran to their end, or far enough to have a result."""
+    done = segments.loc[is_finished(segments), LAUNCH]
+    return list(as_text(done, LAUNCH).itertuples(index=False, name=None))
+
+
+def is_finished(segments: pd.DataFrame) -> NDArray[np.bool_]:
+    """Mask of the rows of SEGMENTS that ran to their end, or far enough to have a result."""
+    far_enough = [Status.DONE, Status.PARTIAL, Status.RUNNING]
+    return segments["status"].isin(far_enough).to_numpy(dtype=bool)
+
+
+def rows_by_launch(table: pd.DataFrame) -> Iterator[tuple[LaunchKey, NDArray[np.intp]]]:
+    """The positions of the rows of each launch in a table with the columns of ``LAUNCH``."""
+    passes, segments = (pd.Categorical(table[name]) for name in LAUNCH)
+    codes = passes.codes.astype(np.int64) * len(segments.categories) + segments.codes
+    is_named = (passes.codes >= 0) & (segments.codes >= 0)
+    rows = np.flatnonzero(is_named)
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    borders = np.flatnonzero(np.diff(codes[rows])) + 1
+    launches = [own for own in np.split(rows, borders) if len(own)]
+    for own in sorted(launches, key=lambda own: int(own[0])):
+        pass_id, segment = passes[own[0]], segments[own[0]]
+        yield (str(pass_id), str(segment)), own

@@ -28,8 +28,8 @@ class Column:
 
     name: str
     dtype: str
-    unit: str
     doc: str
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

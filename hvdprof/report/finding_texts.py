@@ -62,6 +62,8 @@ class FindingTexts:
 
 def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
     """The texts of a row of FINDINGS."""
+    line = row["line"]
+    place = f"{row['file']}:{line}" if isinstance(line, int) else ""
     return FindingTexts(
         severity=str(row["severity"]),
         confidence=str(row["confidence"]),
@@ -69,7 +71,7 @@ def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
         evidence=str(row["evidence"]),
         cost=_cost(row),
         gain=_gain(row),
-        quote=_quote(row),
+        quote=": ".join(text for text in (place, str(row["quote"])) if text),
         action=str(row["action"]),
         command=str(row["command"]),
         short_cost=_short_cost(row),
@@ -115,12 +117,6 @@ def _share(row: Mapping[Hashable, object], name: str) -> str:
         return ""
     step_ns = cost_ns / of_cost if of_cost else math.nan
     return units.percent_within(share, low / step_ns, high / step_ns)
-
-
-def _quote(row: Mapping[Hashable, object]) -> str:
-    line = row["line"]
-    place = f"{row['file']}:{line}" if isinstance(line, int) else ""
-    return ": ".join(text for text in (place, str(row["quote"])) if text)
 
 
 def _number(value: object) -> float:

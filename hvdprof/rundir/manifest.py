@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.failures.failure import Failure, with_kind
+from hvdprof.rundir.failures.launcher_failures import Failure, with_kind
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
 from hvdprof.rundir.plan import HOROVOD_ENGINE, RECORDED_ONCE, Segment

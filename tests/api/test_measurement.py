@@ -11,9 +11,9 @@ from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.bench_run import Tools, planned_manifest
 from hvdprof.launch.run.sweep import Sweep
+from hvdprof.rundir.attached import NetRecording
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.net_recording import NetRecording
 from tests.builders.bench_settings import FOUR_CORES, bench_settings
 from tests.builders.run_directory import write_run
 from tests.builders.survey import make_build, make_mpi

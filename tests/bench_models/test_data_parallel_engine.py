@@ -11,7 +11,7 @@ import torch
 from hvdprof.bench_models.data_parallel_engine import DataParallelEngine
 from hvdprof.bench_models.registry import model_named
 from hvdprof.bench_models.training import Job, make_batches, make_model, run_segment
-from hvdprof.collect.identity import Identity
+from hvdprof.collect.host_facts import Identity
 from hvdprof.errors import UsageError
 from tests.builders.recorded import recorded, steps_of
 from tests.builders.training_job import plan, segment

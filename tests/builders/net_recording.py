@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hvdprof.rundir.net_recording import NetRecording
+from hvdprof.rundir.attached import NetRecording
 
 SIZES = (1024, 16_384, 262_144, 1_048_576, 4_194_304)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hvdprof.launch.launchers.batch_launch import Torchrun
 from hvdprof.launch.launchers.launch_job import Job
-from hvdprof.launch.launchers.torchrun import Torchrun
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
 from tests.builders.places import ROOT

@@ -1,6 +1,7 @@
 import sys
 from dataclasses import replace
 
+from hvdprof.launch.launchers.batch_launch import Torchrun, TorchrunForDdp
 from hvdprof.launch.launchers.choose_launcher import (
     HorovodrunGloo,
     HorovodrunMpi,
@@ -8,7 +9,6 @@ from hvdprof.launch.launchers.choose_launcher import (
     OpenMpiRun,
 )
 from hvdprof.launch.launchers.launch_job import Job
-from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 
 JOB = Job(
     size=2,

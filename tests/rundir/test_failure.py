@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.rundir.failures.failure import Failure, FailureKind, with_kind
+from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind, with_kind
 from hvdprof.rundir.manifest import Manifest
 from tests.builders.recorded_runs import unpacked
 

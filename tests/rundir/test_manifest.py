@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,

@@ -27,7 +27,7 @@ from hvdprof.analyze.predict.horovod_loop import (
 )
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Float64s, Int64s
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.waterfall_tables import REPLAYS
 

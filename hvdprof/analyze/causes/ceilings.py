@@ -17,7 +17,7 @@ from hvdprof.analyze.steps.step_time_ratio import baselines, unscaled_baselines
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 from hvdprof.analyze.steps.sync_points import SyncPoints
 from hvdprof.model.causes import EVEN_RANKS, IDEAL_NETWORK, NO_DATA, NO_JITTER, ON_TIME
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import CEILINGS, POP
 
 

@@ -21,7 +21,7 @@ from hvdprof.analyze.steps.cells import Cell, CellTime
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.causes import ANY_RANK
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.schema import as_text
 from hvdprof.rundir.manifest import Mode
 

@@ -37,9 +37,9 @@ from hvdprof.model.cell_key import (
     ENGINE_TITLES,
     HOROVOD_ENGINE,
     has_no_toggles,
+    is_finished,
     of_base_cell,
 )
-from hvdprof.model.launch_key import is_finished
 from hvdprof.model.run import Run
 from hvdprof.model.tables.line_tables import (
     ALONE,

@@ -13,7 +13,7 @@ import pandas as pd
 from hvdprof.analyze.stats.distributions import incomplete_beta
 from hvdprof.analyze.stats.uncertainty import NAN, wilson
 from hvdprof.model.arrays import Bools, Float64s
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.schema import as_text, text_of
 from hvdprof.model.tables.line_tables import LEAST_SAMPLES, LINES
 from hvdprof.rundir.recording.line_format import MAIN_PROCESS, WORKER_PROCESS

@@ -28,7 +28,7 @@ from hvdprof.model.causes import (
     RESIDUAL_TERM,
     cause_id,
 )
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import OPEN, SEEN, SURE, WATERFALL
 
 ROUNDING = 1e-9

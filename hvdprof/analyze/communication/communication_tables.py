@@ -1,7 +1,5 @@
 """The communication tables of a run or of standalone timelines, in order of dependency."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -12,7 +10,7 @@ from hvdprof.analyze.communication.tensor_sums import TensorSums
 from hvdprof.analyze.stats.intervals import Union, union
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.model.causes import RECORDED_PARTS
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.run import Run
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import (
@@ -45,21 +43,19 @@ def communication_tables(
     sums.add(executions, uses)
     ranks_of = _ranks_of(run)
     executed = collectives(executions, uses, arrivals, ranks_of, _threshold_of(run))
+    # Launches whose transfers do not overlap: DDP has several buckets in flight.
+    engines = run.segments[[*LAUNCH, "engine"]].astype(str).itertuples(index=False, name=None)
+    under_ddp = {(pass_id, segment) for pass_id, segment, engine in engines if engine == DDP_ENGINE}
     return {
         TENSORS.name: sums.tensors(),
         STEP_COMMUNICATION.name: sums.steps(),
         BREAKDOWN.name: breakdown(run.steps, job_steps),
         OVERLAP.name: overlap(run.steps, run.events, executions),
         COLLECTIVES.name: executed,
-        LINK_FIT.name: link_fit(executed, _without_ddp(ranks_of, run.segments)),
+        LINK_FIT.name: link_fit(
+            executed, {key: size for key, size in ranks_of.items() if key not in under_ddp}
+        ),
     }
-
-
-def _without_ddp(ranks_of: Mapping[LaunchKey, int], segments: pd.DataFrame) -> dict[LaunchKey, int]:
-    """Launches whose transfers do not overlap: DDP has several buckets in flight."""
-    engines = segments[[*LAUNCH, "engine"]].astype(str).itertuples(index=False, name=None)
-    under_ddp = {(pass_id, segment) for pass_id, segment, engine in engines if engine == DDP_ENGINE}
-    return {key: size for key, size in ranks_of.items() if key not in under_ddp}
 
 
 def _ranks_of(run: Run) -> dict[LaunchKey, int]:

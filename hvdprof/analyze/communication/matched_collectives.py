@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.cell_key import LAUNCH, LaunchKey
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.rank_collective_tables import (

@@ -10,7 +10,7 @@ from hvdprof import units
 from hvdprof.analyze.communication.matched_collectives import bus_factor
 from hvdprof.analyze.stats.uncertainty import NAN, Interval, median_of
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.tables.sample_tables import NET_USE
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
@@ -46,7 +46,10 @@ def net_use(
     if not measured:
         return NET_USE.empty()
     link = measured[0]
-    launches = _launches_on(segments, ranks, _hosts(links))
+    pairs = links[links["method"] != "allreduce"]
+    launches = _launches_on(
+        segments, ranks, set(pairs["from_host"].astype(str)) | set(pairs["to_host"].astype(str))
+    )
     names = dict.fromkeys(LAUNCH, str)
     table = collectives[collectives["collective"] == _ALLREDUCE].astype(names)
     of_launches = table.merge(launches, on=LAUNCH).sort_values("start_ns", kind="stable")
@@ -56,11 +59,6 @@ def net_use(
             for size, rows in of_launches.groupby("size")
         ]
     )
-
-
-def _hosts(links: pd.DataFrame) -> set[str]:
-    pairs = links[links["method"] != "allreduce"]
-    return set(pairs["from_host"].astype(str)) | set(pairs["to_host"].astype(str))
 
 
 def _launches_on(segments: pd.DataFrame, ranks: pd.DataFrame, hosts: set[str]) -> pd.DataFrame:

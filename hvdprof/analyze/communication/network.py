@@ -12,7 +12,7 @@ from hvdprof.analyze.communication.net_use import net_use
 from hvdprof.analyze.stats.theil_sen import theil_sen
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval, median_of
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.cell_key import LAUNCH, LaunchKey
 from hvdprof.model.run import Run, Verdict, VerdictParts
 from hvdprof.model.schema import text_of
 from hvdprof.model.tables.collective_tables import LINK_FIT
@@ -86,7 +86,11 @@ def net_hosts(links: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
     for method in PAIR_METHODS:
         of_method = links[(links["method"] == method) & (links["reason"] == "")]
-        pairs = _of_both_ends(of_method)
+        # The pairs as rows of both of their hosts.
+        ends = [
+            of_method.assign(host=of_method[name].astype(str)) for name in ("from_host", "to_host")
+        ]
+        pairs = pd.concat(ends, ignore_index=True)
         hosts = list(dict.fromkeys(pairs["host"]))
         if len(hosts) < LEAST_HOSTS:
             continue
@@ -109,12 +113,6 @@ def net_hosts(links: pd.DataFrame) -> pd.DataFrame:
                 }
             )
     return NET_HOSTS.frame(rows)
-
-
-def _of_both_ends(links: pd.DataFrame) -> pd.DataFrame:
-    """The pairs as rows of both of their hosts."""
-    ends = [links.assign(host=links[name].astype(str)) for name in ("from_host", "to_host")]
-    return pd.concat(ends, ignore_index=True)
 
 
 def _best(pairs: pd.DataFrame, hosts: list[str], name: str, best: str) -> NDArray[np.float64]:

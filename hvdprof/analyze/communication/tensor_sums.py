@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.intervals import merged_by_key
 from hvdprof.model.arrays import Int64s
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import STEP_COMMUNICATION, TENSORS
 

@@ -17,7 +17,7 @@ from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes, rank_times, replayed_without
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.results.comparison import STEP_TIME
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.run_tables import WAITS

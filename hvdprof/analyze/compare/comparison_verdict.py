@@ -47,7 +47,10 @@ def comparison_sentence(
     rows = of_metric[of_metric["outcome"] != ComparisonOutcome.NOT_COMPARABLE].to_dict("records")
     also = _also(cells)
     if outcome is ComparisonOutcome.EQUAL:
-        text = _equal(rows, metric, also)
+        margin = units.percent_limit(float(rows[0]["margin"]))
+        which = cell_label(rows[0]) if len(rows) == 1 else f"all {len(rows)} cells"
+        largest = change_text(max(rows, key=_size), metric)
+        text = f"{metric.title} of {which} within {margin}, largest change: {largest}{also}."
     elif outcome is ComparisonOutcome.INCONCLUSIVE:
         text = _inconclusive(rows, metric, causes, also)
     else:
@@ -124,13 +127,6 @@ def _of_machine(rows: Sequence[FrameRow], metric: Metric) -> Iterator[str]:
         )
     else:
         yield "Measured one after the other: a drift of the machine counts as a change."
-
-
-def _equal(rows: Sequence[FrameRow], metric: Metric, also: str) -> str:
-    margin = units.percent_limit(float(rows[0]["margin"]))
-    which = cell_label(rows[0]) if len(rows) == 1 else f"all {len(rows)} cells"
-    largest = change_text(max(rows, key=_size), metric)
-    return f"{metric.title} of {which} within {margin}, largest change: {largest}{also}."
 
 
 def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame, also: str) -> str:

@@ -18,8 +18,7 @@ from hvdprof.analyze.stats.change_point import holm
 from hvdprof.analyze.stats.uncertainty import Spread
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.cause_names import file_name
-from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import CELL_KEY, LAUNCH
 from hvdprof.model.results.comparison import LINE_CHANGES
 from hvdprof.rundir.recording.line_format import BLOCKED_PHASE
 

@@ -14,7 +14,7 @@ from hvdprof.analyze.compare.outcomes import (
     negative,
 )
 from hvdprof.analyze.stats.uncertainty import Spread, less, spread
-from hvdprof.model.launch_key import LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LaunchKey, rows_by_launch
 from hvdprof.model.results.comparison import Rules
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
 from hvdprof.rundir.manifest import Manifest

@@ -15,8 +15,7 @@ from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, LogEstimate, Spre
 from hvdprof.analyze.steps.cells import CellTime, cell_times, throughput_cells
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios, baselines
 from hvdprof.model.causes import EXPOSED_TRANSFER as EXPOSED_TRANSFER_TERM
-from hvdprof.model.cell_key import CELL_KEY, UNKNOWN
-from hvdprof.model.launch_key import LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import CELL_KEY, UNKNOWN, LaunchKey, rows_by_launch
 from hvdprof.model.results.comparison import (
     EFFICIENCY,
     EXPOSED_TRANSFER,
@@ -77,7 +76,10 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
     curves = loss_curves(analysis.run.steps)
     points = _points(analysis, times)
     launch_means = _launch_means(analysis.launches)
-    repeats = _repeats(segments)
+    repeats = {
+        (str(row["pass_id"]), str(row["segment"])): int(row["repeat"])
+        for row in segments.to_dict("records")
+    }
     startups = _startups(segments)
     found: dict[CellKey, SideCell] = {}
     for row in analysis.scaling.to_dict("records"):
@@ -232,13 +234,6 @@ def _startups(segments: pd.DataFrame) -> dict[LaunchKey, float]:
         (str(row["pass_id"]), str(row["segment"])): math.log(row["startup_ns"])
         for row in segments.to_dict("records")
         if row["startup_ns"] > 0
-    }
-
-
-def _repeats(segments: pd.DataFrame) -> dict[LaunchKey, int]:
-    return {
-        (str(row["pass_id"]), str(row["segment"])): int(row["repeat"])
-        for row in segments.to_dict("records")
     }
 
 

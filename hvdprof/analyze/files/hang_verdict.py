@@ -97,7 +97,11 @@ def hang_of(groups: Mapping[str, Sequence[RankInGroup]]) -> Hang:
         if call.kind == MISSING:
             for rank in call.waiting:
                 waits_for.setdefault(rank, set()).update(call.ranks)
-    missing = _ends(waits_for)
+    # The ranks waited for that wait for none; of ranks that wait for each other, all.
+    waited = set().union(*waits_for.values()) if waits_for else set()
+    ends = waited - set(waits_for)
+    # Ranks that submitted collectives of two groups in different orders wait for each other.
+    missing = ends or waited
     stuck = {rank for call in found if call.kind == STUCK for rank in call.ranks}
     culprits = missing | stuck
     first = [call for call in found if culprits & set(call.ranks)]
@@ -120,14 +124,6 @@ def hang_of(groups: Mapping[str, Sequence[RankInGroup]]) -> Hang:
             member.completed is not None for members in groups.values() for member in members
         ),
     )
-
-
-def _ends(waits_for: Mapping[int, set[int]]) -> set[int]:
-    """The ranks waited for that wait for none; of ranks that wait for each other, all."""
-    waited = set().union(*waits_for.values()) if waits_for else set()
-    ends = waited - set(waits_for)
-    # Ranks that submitted collectives of two groups in different orders wait for each other.
-    return ends or waited
 
 
 def _blocked_in(name: str, members: Sequence[RankInGroup]) -> list[BlockedCollective]:

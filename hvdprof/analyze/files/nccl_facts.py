@@ -27,9 +27,11 @@ def nccl_facts(recording: NcclRecording) -> list[Fact]:
     communicators, ranks = recording.communicators, recording.ranks
     lines = recording.line_kinds
     number = int(communicators["num_joined"].sum())
+    values = communicators["num_ranks"]
+    known = values.dropna()
     of_ranks = [
         Fact("num_communicators", "communicators", number, text=_communicators(communicators)),
-        Fact("largest_communicator", "largest, ranks", _largest(communicators["num_ranks"])),
+        Fact("largest_communicator", "largest, ranks", int(known.max()) if len(known) else None),
         Fact("num_complete", "inits completed", int(ranks["complete"].sum())),
         Fact("num_nccl_ranks", "of ranks seen, all communicators", len(ranks)),
     ]
@@ -153,8 +155,3 @@ def _transports(recording: NcclRecording) -> str | None:
     networks = _named(connections.loc[connections["network"] != "", "network"])
     of = {"NET": f" ({networks})"} if networks else {}
     return ", ".join(f"{name} {n}{of.get(str(name), '')}" for name, n in numbers.items()) or None
-
-
-def _largest(values: pd.Series) -> int | None:
-    known = values.dropna()
-    return int(known.max()) if len(known) else None

@@ -59,7 +59,11 @@ def ras_verdict(progress: pd.DataFrame, statements: pd.DataFrame) -> FileVerdict
     is_dead = bool(lost["problem"].eq("DEAD").any())
     if len(lost) and (silent.empty or is_dead):
         lost = lost[lost["problem"].eq("DEAD").to_numpy()] if is_dead else lost
-        return _of_processes(lost, "dead" if is_dead else "without data")
+        state = "dead" if is_dead else "without data"
+        named = [_process(row) for row in lost.dropna(subset=["pid"]).to_dict("records")]
+        number = "1 job process" if len(named) < 2 else f"{len(named)} job processes"
+        first = f", {'first ' if len(named) > 1 else ''}{named[0]}" if named else ""
+        return FileVerdict(f"RAS: {number} {state}{first}. Fix: {_LOOK}.", gravity=Gravity.ERROR)
     if len(silent):
         return _of_ranks(silent, Gravity.ERROR)
     gap = _largest_gap(rows, statements)
@@ -126,13 +130,6 @@ def _without_data(statements: pd.DataFrame) -> list[Fact]:
 
 def _of_reports(progress: pd.DataFrame) -> pd.DataFrame:
     return progress[(progress["source"] == "ras").to_numpy()]
-
-
-def _of_processes(lost: pd.DataFrame, state: str) -> FileVerdict:
-    named = [_process(row) for row in lost.dropna(subset=["pid"]).to_dict("records")]
-    number = "1 job process" if len(named) < 2 else f"{len(named)} job processes"
-    first = f", {'first ' if len(named) > 1 else ''}{named[0]}" if named else ""
-    return FileVerdict(f"RAS: {number} {state}{first}. Fix: {_LOOK}.", gravity=Gravity.ERROR)
 
 
 def _of_ranks(silent: pd.DataFrame, gravity: Gravity) -> FileVerdict:

@@ -72,7 +72,8 @@ def _page(
 ) -> FilePage:
     hang = progress_hang(progress)
     ranks = sorted({int(rank) for rank in progress["rank"]})
-    absent = _absent(progress, ranks)
+    # Ranks of any group without a dump.
+    absent = sorted(_named(progress) - set(ranks))
     sentence = hang_sentence(hang)
     if sentence:
         verdict = FileVerdict(sentence, _caveat(absent, is_hang=True), Gravity.HANG)
@@ -100,11 +101,6 @@ def _page(
         torch_recording_command(_world_size(progress)),
     )
     return page_of(members, job, facts, [asked], verdict)
-
-
-def _absent(progress: pd.DataFrame, ranks: list[int]) -> list[int]:
-    """Ranks of any group without a dump."""
-    return sorted(_named(progress) - set(ranks))
 
 
 def _world_size(progress: pd.DataFrame) -> int | None:

@@ -8,8 +8,14 @@ from typing import Any
 import pandas as pd
 
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.cell_key import CELL_KEY, has_no_toggles, with_engine, without_toggles
-from hvdprof.model.launch_key import LAUNCH, is_finished
+from hvdprof.model.cell_key import (
+    CELL_KEY,
+    LAUNCH,
+    has_no_toggles,
+    is_finished,
+    with_engine,
+    without_toggles,
+)
 from hvdprof.model.run import Run
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.sample_tables import RANK_MACHINE

@@ -22,7 +22,7 @@ from hvdprof.analyze.ranks.named_cause import PERIODIC
 from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cause_names import ranks_of
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.tables.sample_tables import HOST_SAMPLES, RANK_MACHINE
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording.sample_format import (

@@ -9,7 +9,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, advice
 from hvdprof.analyze.findings.evidence import Cell, Evidence
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.rank_names import ranks_named
 
 LEAST_DIFFERENCE = 0.1

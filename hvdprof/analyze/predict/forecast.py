@@ -40,8 +40,7 @@ from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.analyze.verdict.caveats import carried_caveats
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.cell_key import DDP_ENGINE
-from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.cell_key import DDP_ENGINE, LAUNCH, LaunchKey
 from hvdprof.model.notes import NoteCode
 from hvdprof.model.results.forecast import Forecast, Question
 from hvdprof.model.run import Run, RunAnalysis

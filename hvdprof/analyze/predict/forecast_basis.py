@@ -22,9 +22,9 @@ from hvdprof.model.cell_key import (
     FSDP_ENGINE,
     HOROVOD_ENGINE,
     TORCH_ENGINE,
+    LaunchKey,
     of_base_cell,
 )
-from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.results.forecast import Missing, Question
 from hvdprof.model.run import Run, standing
 from hvdprof.model.tables.run_tables import RANKS

@@ -219,18 +219,15 @@ def _quantiles(ordered: Float64s) -> Float64s:
     if math.isnan(tail.index) or last >= len(_NODES) - 1:
         return np.asarray(inside)
     start = float(inside[last])
-    index = min(max(_shrunk(tail.index, int(num * TAIL_SHARE)), -0.5), 0.9)
+    # The shape with a prior around exponential tails: those of few values stray far.
+    num_exceedances = int(num * TAIL_SHARE)
+    certain = num_exceedances * _INDEX_PRIOR**2
+    index = min(max(tail.index * certain / (certain + 1.0), -0.5), 0.9)
     # Exceedances of a higher threshold have the same shape.
     scale = max(tail.scale + index * (start - tail.threshold), 0.0)
     deeper = _NODES[last:] - _NODES[last]
     grown = deeper if abs(index) < 1e-6 else np.expm1(index * deeper) / index
     return np.concatenate([inside[:last], start + scale * grown])
-
-
-def _shrunk(index: float, num_exceedances: int) -> float:
-    """The shape with a prior around exponential tails: those of few values stray far."""
-    certain = num_exceedances * _INDEX_PRIOR**2
-    return index * certain / (certain + 1.0)
 
 
 def _depth_of_sample(num_values: int) -> float:

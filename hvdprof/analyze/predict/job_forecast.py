@@ -189,14 +189,11 @@ class _Tables:
         )
         self._add_widths(name, network, steps[-1])
         if question.past_errors:
-            alone = self._model.steps(self._without_past(drawn))[-1]
+            rng = np.random.default_rng(self._question.seed)
+            reach = max(self._question.sizes[-1] / self._job.num_ranks, self._job.num_ranks)
+            count = len(drawn.contention.share)
+            alone = self._model.steps(replace(drawn, model=draw_model_error(rng, count, reach)))[-1]
             self._widened.append(band_width(steps[-1].efficiency) - band_width(alone.efficiency))
-
-    def _without_past(self, draws: Draws) -> Draws:
-        rng = np.random.default_rng(self._question.seed)
-        reach = max(self._question.sizes[-1] / self._job.num_ranks, self._job.num_ranks)
-        count = len(draws.contention.share)
-        return replace(draws, model=draw_model_error(rng, count, reach))
 
     def _at_reference(self, draws: Draws) -> list[PredictedStep]:
         return list(self._reference.steps(draws)) if self._reference else []

@@ -31,7 +31,7 @@ from hvdprof.analyze.steps.cells import CellTime
 from hvdprof.analyze.steps.measured_launches import Facts, LaunchFacts
 from hvdprof.analyze.steps.step_work import OWN_PARTS, StepWork
 from hvdprof.model.arrays import Float64s, Int64s
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 
 UNREPEATED_ERROR, UNREPEATED_DEGREES = 0.02, 3.0
 """Error of a step time, and its degrees of freedom, where no launch was repeated."""

@@ -18,7 +18,7 @@ import pandas as pd
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 from hvdprof.model.arrays import Bools, Int64s
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import RANK_COSTS
 
 

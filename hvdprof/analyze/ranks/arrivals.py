@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.model.launch_key import LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LaunchKey, rows_by_launch
 from hvdprof.model.tables.waiting_tables import CLOCKS, COLLECTIVE_ARRIVALS
 
 NOT_READY = np.iinfo(np.int64).min

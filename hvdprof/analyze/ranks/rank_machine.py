@@ -16,7 +16,7 @@ from hvdprof.analyze.stats.distributions import binomial_tail, student_quantile
 from hvdprof.analyze.stats.uncertainty import NAN, Mean
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.cell_key import LAUNCH, LaunchKey
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.rundir.recording.sample_format import FLOP, FLOP_RATE, GROWTH_PARTS, MEASURES, MFU
 

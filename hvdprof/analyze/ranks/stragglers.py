@@ -24,7 +24,7 @@ from hvdprof.analyze.ranks.shapes import LEAST_EXPLAINED
 from hvdprof.analyze.stats.uncertainty import NAN, mean_of, wilson
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools, Float64s, FrameRow
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, Mode
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, Mode
 from hvdprof.model.tables.finding_tables import LIVE_EVENTS
 from hvdprof.model.tables.waiting_tables import (
     LATENESS,

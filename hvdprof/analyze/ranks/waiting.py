@@ -23,7 +23,7 @@ from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from hvdprof.analyze.ranks.stragglers import stragglers
 from hvdprof.analyze.steps.step_work import StepWork, Times, step_work, with_all_ranks
-from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.cell_key import LAUNCH, LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table, as_text
 from hvdprof.model.tables.run_tables import WAITS

@@ -18,8 +18,7 @@ from hvdprof.analyze.steps.step_time_ratio import (
     unscaled_baselines,
 )
 from hvdprof.model.causes import PARTS, RECORDED_PARTS, RESIDUAL
-from hvdprof.model.cell_key import ENGINE_TITLES
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import ENGINE_TITLES, LaunchKey
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 
 

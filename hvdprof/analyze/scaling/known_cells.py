@@ -9,8 +9,7 @@ import pandas as pd
 from hvdprof.analyze.scaling.efficiency import scaling
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.cell_key import of_base_cell, with_engine, without_toggles
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH, of_base_cell, with_engine, without_toggles
 from hvdprof.model.run import Run
 from hvdprof.model.schema import as_text
 from hvdprof.rundir.plan import HOROVOD_ENGINE
@@ -54,19 +53,15 @@ def known_cells(run: Run, confidence: float) -> list[KnownCell]:
     stopping = scaling(measured.times, measured.facts, {}, {}, confidence=confidence)
     at_level = stopping.to_dict("records")
     means = as_text(measured.by_launch, LAUNCH).merge(as_text(run.segments, LAUNCH), on=LAUNCH)
-    judged = _judged(printed)
+    base = base_cells(printed)
+    scaled = scaled_cells(base)
+    valid = scaled[~scaled["oversubscribed"].to_numpy(dtype=bool)]
+    # One size alone has no efficiency: its throughput is the result.
+    judged = largest_of_each_model(base if scaled.empty else valid)
     return [
         _known(cell, at_level[place], means)
         for place, cell in zip(judged.index, judged.to_dict("records"), strict=True)
     ]
-
-
-def _judged(cells: pd.DataFrame) -> pd.DataFrame:
-    base = base_cells(cells)
-    scaled = scaled_cells(base)
-    valid = scaled[~scaled["oversubscribed"].to_numpy(dtype=bool)]
-    # One size alone has no efficiency: its throughput is the result.
-    return largest_of_each_model(base if scaled.empty else valid)
 
 
 def _known(cell: FrameRow, stopping: FrameRow, means: pd.DataFrame) -> KnownCell:

@@ -13,8 +13,14 @@ from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, LARGEST_LOG, NAN
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.model.cell_key import CELL_KEY, NO_ADASUM, NO_COMPRESSION
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import (
+    CELL_KEY,
+    LAUNCH,
+    NO_ADASUM,
+    NO_COMPRESSION,
+    LaunchKey,
+    rows_by_launch,
+)
 from hvdprof.model.tables.waterfall_tables import TOGGLES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
@@ -54,7 +60,14 @@ def toggles(
     ]
     rows = []
     for time, base in pairs:
-        logs = _log_ratios(time, base, works, repeat_of)
+        # Logarithm of the speed-up of each repeat in which both were measured.
+        own, other = (
+            {repeat_of[key]: works[key].step_times.mean() for key in of.launches if key in works}
+            for of in (time, base)
+        )
+        logs = [
+            math.log(other[repeat] / own[repeat]) for repeat in sorted(own.keys() & other.keys())
+        ]
         rows.append(_row(time, base, logs, len(pairs), _learned(scaling, time, base)))
         rows[-1] |= _times(time, base, works)
         rows[-1]["samples_to_loss_ratio"] = samples_to_loss_ratio(curves, time, base)
@@ -90,20 +103,6 @@ def _with_field(cell: Cell, field: str, value: str) -> Cell:
         case "compression":
             return replace(cell, compression=value)
     return replace(cell, reduction=value)
-
-
-def _log_ratios(
-    time: CellTime,
-    base: CellTime,
-    works: Mapping[LaunchKey, StepWork],
-    repeat_of: Mapping[LaunchKey, int],
-) -> list[float]:
-    """Logarithm of the speed-up of each repeat in which both were measured."""
-    own, other = (
-        {repeat_of[key]: works[key].step_times.mean() for key in of.launches if key in works}
-        for of in (time, base)
-    )
-    return [math.log(other[repeat] / own[repeat]) for repeat in sorted(own.keys() & other.keys())]
 
 
 def _row(

@@ -77,7 +77,8 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
     here = manifest.hosts[0] if manifest.hosts else {}
     cores = int(here.get("num_cores") or 0)
     of_here = ranks[(ranks["hostname"].astype(str) == str(here.get("hostname"))).to_numpy()]
-    threads = _threads(of_here)
+    # The threads of the ranks of one pass.
+    threads = int(of_here.drop_duplicates("rank")["num_threads"].clip(lower=1).sum())
     on_gpus = (
         bool(ranks["device"].astype(str).str.startswith("cuda").any())
         or manifest.settings.get("device") == "cuda"
@@ -138,8 +139,3 @@ def _busy_cores(
     others = {record.id: record.other_cpu_cores for record in passes}
     busy = segments["busy_cores"] + segments["pass_id"].astype(str).map(others).astype("float64")
     return float(busy.max(skipna=False)) if len(busy) else NAN
-
-
-def _threads(ranks: pd.DataFrame) -> int:
-    """The threads of the ranks of one pass."""
-    return int(ranks.drop_duplicates("rank")["num_threads"].clip(lower=1).sum())

@@ -111,7 +111,7 @@ def _sessions(run: Run, ranks: pd.DataFrame, of_job: pd.DataFrame) -> list[_Sess
             "ended": _ended(of_session["why"].astype(str)),
         }
         first = int(steady["step"].min()) if len(steady) else None
-        workers = {_worker(row): row for row in rows}
+        workers = {(str(row["hostname"]), str(row["host"]), int(row["pid"])): row for row in rows}
         found.append(_Session(row, workers, _warming(run.steps, pass_id, first)))
     return found
 
@@ -119,10 +119,6 @@ def _sessions(run: Run, ranks: pd.DataFrame, of_job: pd.DataFrame) -> list[_Sess
 def _size(run: Run, pass_id: str, recorded: int) -> int:
     sizes = [record.size for record in run.manifest.passes if record.id == pass_id]
     return sizes[0] if sizes else recorded
-
-
-def _worker(rank: Rank) -> Worker:
-    return str(rank["hostname"]), str(rank["host"]), int(rank["pid"])
 
 
 def _ended(reasons: Sequence[str] | pd.Series) -> str:

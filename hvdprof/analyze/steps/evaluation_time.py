@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.steps.step_work import Times
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from hvdprof.analyze.steps.other_load import (
     turns_by_launch,
 )
 from hvdprof.model.causes import RECORDED_PARTS
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, finished_launches, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, finished_launches, rows_by_launch
 from hvdprof.model.run import Run
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
 from hvdprof.model.tables.window_tables import WINDOWS

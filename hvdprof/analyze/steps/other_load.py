@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
 from hvdprof.model.schema import text_of
@@ -32,7 +32,12 @@ def counted_turns(run: Run) -> pd.DataFrame:
     turns = run.table(TURNS.name)
     if turns.empty:
         return turns
-    spare = _spare_cores(run)
+    # Cores of the host that the threads of a pass leave free, by pass; 0 where unknown.
+    here = run.manifest.hosts[0] if run.manifest.hosts else {}
+    cores = int(here.get("num_cores") or 0)
+    threads = run.ranks.assign(threads=run.ranks["num_threads"].clip(lower=1))
+    used = threads.groupby("pass_id", observed=True)["threads"].sum()
+    spare = {str(pass_id): float(max(cores - count, 0)) for pass_id, count in used.items()}
     allowed = NEGLIGIBLE_CORES + SPARE_SHARE * text_of(turns["pass_id"]).map(spare).clip(lower=0.0)
     is_undisturbed = ~(turns["other_cores"] > allowed).to_numpy()
     counts = np.ones(len(turns), dtype=bool)
@@ -63,15 +68,6 @@ def in_counted_turns(job_steps: pd.DataFrame, turns: pd.DataFrame) -> pd.DataFra
 def turns_by_launch(turns: pd.DataFrame) -> dict[LaunchKey, int]:
     """The number of turns of each launch."""
     return {key: len(rows) for key, rows in rows_by_launch(turns[LAUNCH])}
-
-
-def _spare_cores(run: Run) -> dict[str, float]:
-    """Cores of the host that the threads of a pass leave free, by pass; 0 where unknown."""
-    here = run.manifest.hosts[0] if run.manifest.hosts else {}
-    cores = int(here.get("num_cores") or 0)
-    threads = run.ranks.assign(threads=run.ranks["num_threads"].clip(lower=1))
-    used = threads.groupby("pass_id", observed=True)["threads"].sum()
-    return {str(pass_id): float(max(cores - count, 0)) for pass_id, count in used.items()}
 
 
 BUSY_CORES = 0.2

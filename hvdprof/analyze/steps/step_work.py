@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.steps.sync_points import StepGrid, SyncPoints, sync_points
 from hvdprof.model.arrays import Bools
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 
 OWN_PARTS: tuple[str, ...] = ("data", "forward", "backward", "before_update", "optimizer")
 """The parts of a rank's own work; ``blocked`` is waiting, ``outside`` is outside all phases."""

@@ -166,7 +166,10 @@ def _cycle_draws(
     negotiation is then about as long as an empty collective.
     """
     num_draws = len(alpha_ns)
-    lags = _first_lags(collectives)
+    # ``lag_ns`` of the first collective of every step; not negative.
+    known = collectives[collectives["lag_ns"].notna()]
+    first = known.sort_values("start_ns").groupby(["pass_id", "segment", "step"], observed=True)
+    lags = np.asarray(np.maximum(first["lag_ns"].first().to_numpy(dtype=np.float64), 0.0))
     if cycle_ns > LOCKED_CYCLE_NS or len(lags) < LEAST_EXECUTIONS:
         negotiation = alpha_ns * rng.uniform(*NEGOTIATION_PER_ALPHA, num_draws)
         return negotiation, WAKEUP_NS * rng.random(num_draws)
@@ -174,10 +177,3 @@ def _cycle_draws(
     negotiation = np.maximum(np.quantile(drawn, _LOW, axis=1) - _LOW * cycle_ns, 0.0)
     waits = np.maximum(lags - float(np.median(negotiation)), 0.0)
     return negotiation, np.maximum(2 * waits - cycle_ns, 0.0)
-
-
-def _first_lags(collectives: pd.DataFrame) -> Float64s:
-    """``lag_ns`` of the first collective of every step; not negative."""
-    known = collectives[collectives["lag_ns"].notna()]
-    first = known.sort_values("start_ns").groupby(["pass_id", "segment", "step"], observed=True)
-    return np.asarray(np.maximum(first["lag_ns"].first().to_numpy(dtype=np.float64), 0.0))

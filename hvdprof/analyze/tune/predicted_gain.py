@@ -18,7 +18,6 @@ import numpy as np
 from hvdprof import units
 from hvdprof.analyze.findings.horovod_cycle import DEFAULT_CYCLE_MS
 from hvdprof.analyze.predict.costs.gradient_trace import (
-    GradientTrace,
     NoTrace,
     gradient_trace,
     recorded_gradients,
@@ -44,7 +43,6 @@ from hvdprof.analyze.tune.script_rules import FP16_FLAGS, PASSES_FLAGS
 from hvdprof.analyze.tune.tuned_job import TunedJob
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.causes import COMPUTE_INFLATION
-from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.results.tuning import Candidate, Estimate
 from hvdprof.model.tables.run_tables import GRADIENTS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
@@ -141,7 +139,11 @@ def job_replays(job: TunedJob, seed: int = 0) -> Replays | str:
         return f"There is nothing to replay: {draws}."
     launches, reason = [], "no launch of it was recorded"
     for key in job.launches[:MOST_LAUNCHES]:
-        found = _trace(job, key)
+        run = job.evidence.run
+        gradients = recorded_gradients(
+            key, job.evidence.table(GRADIENTS.name), job.evidence.table(TENSOR_USES.name)
+        )
+        found = gradient_trace(key, job.works.get(key), run.arrivals, run.events, gradients)
         if isinstance(found, NoTrace):
             reason = found.reason
         else:
@@ -159,14 +161,6 @@ def _present_loop(job: TunedJob) -> LoopSettings:
             int(job.number(FUSION.variable, DEFAULT_FUSION_BYTES)), job.ranks_per_host
         ),
     )
-
-
-def _trace(job: TunedJob, key: LaunchKey) -> GradientTrace | NoTrace:
-    run = job.evidence.run
-    gradients = recorded_gradients(
-        key, job.evidence.table(GRADIENTS.name), job.evidence.table(TENSOR_USES.name)
-    )
-    return gradient_trace(key, job.works.get(key), run.arrivals, run.events, gradients)
 
 
 def _predicted(job: TunedJob, candidate: Candidate, replays: Replays | str) -> Candidate:

@@ -15,8 +15,7 @@ from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.errors import UsageError
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.causes import EXPOSED_TRANSFER
-from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.launch_key import LAUNCH, LaunchKey
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, of_base_cell
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.finding_tables import FINDINGS

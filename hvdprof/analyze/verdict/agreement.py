@@ -18,8 +18,7 @@ from hvdprof.model.causes import (
     OUTSIDE_PHASES,
     STRAGGLER,
 )
-from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH, of_base_cell
 from hvdprof.model.run import Sentence
 from hvdprof.model.schema import as_text
 from hvdprof.rundir.manifest import Mode

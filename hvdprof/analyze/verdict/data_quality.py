@@ -7,13 +7,13 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.steps.other_load import host_condition_warnings
 from hvdprof.model.cell_key import (
+    LAUNCH,
     ranks_beside,
     ranks_lacking,
     short_name,
     toggles_beside,
     toggles_name,
 )
-from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.limits import WIDE_MARK, is_wide
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run

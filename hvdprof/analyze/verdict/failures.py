@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hvdprof.model.cell_key import NO_ADASUM, NO_COMPRESSION
 from hvdprof.model.run import FailedSegment
-from hvdprof.rundir.failures.failure import WAS_INTERRUPTED, Failure
+from hvdprof.rundir.failures.launcher_failures import WAS_INTERRUPTED, Failure
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 
 _LONGEST = 240

@@ -23,7 +23,7 @@ from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_state import JoinedProgress, SweepProgress
 from hvdprof.model.results.comparison import FINAL_LOSS
 from hvdprof.model.results.tuning import Candidate, Estimate
-from hvdprof.rundir.failures.failure import Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
 
 MOST_FAILURES = 2
@@ -196,10 +196,6 @@ class SettingsByTurns:
         """The launches of a setting that ended, and those of them that failed."""
         return LaunchCount() if name in self.refused else launch_count(self._runs[name].manifest)
 
-    def folder_of(self, name: str) -> Path:
-        """The run directory of a setting."""
-        return self._runs[name].folder
-
     def loss_change(self, name: str) -> Estimate | None:
         """The relative change of the final loss; None where it is not recorded."""
         if name in self.refused:
@@ -219,7 +215,8 @@ class SettingsByTurns:
 
     def _cell(self, name: str) -> SideCell | None:
         """The only cell of a setting; None without a result."""
-        cells = cells_of_run(analyze_run(load_run(self.folder_of(name))))
+        # The run directory of a setting.
+        cells = cells_of_run(analyze_run(load_run(self._runs[name].folder)))
         return next(iter(cells.values()), None)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hvdprof.collect import _hooks
 from hvdprof.collect.auto.startup import hvdprof_import_hook
-from hvdprof.collect.identity import loaded_horovod
+from hvdprof.collect.host_facts import loaded_horovod
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.rundir.layout import PassPaths
@@ -91,7 +91,10 @@ class RecordedFunction:
         for name in self.unset:
             os.environ.pop(name, None)
         for name, value in self.environment.items():
-            os.environ[name] = _moved(value, self.pass_folder, str(folder))
+            # A variable with the pass folder at its place on this host, also within JSON.
+            now = str(folder)
+            inside_json = (json.dumps(self.pass_folder)[1:-1], json.dumps(now)[1:-1])
+            os.environ[name] = value.replace(self.pass_folder, now).replace(*inside_json)
         if str(folder) != self.pass_folder:
             # The launching side sees no stall there, and the watch outlives the folder.
             os.environ.pop(STALL_WARN, None)
@@ -137,12 +140,6 @@ def _begin_of(path: Path, most_bytes: int) -> bytes:
         message = f"only {len(data)} of {size} bytes of this recording were carried back"
         data += to_bytes({"kind": "problem", "message": message})
     return data
-
-
-def _moved(value: str, before: str, now: str) -> str:
-    """A variable with the pass folder at its place on this host, also within JSON."""
-    inside_json = (json.dumps(before)[1:-1], json.dumps(now)[1:-1])
-    return value.replace(before, now).replace(*inside_json)
 
 
 def _end_recording(*, has_failed: bool) -> None:

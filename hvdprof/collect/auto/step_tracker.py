@@ -240,8 +240,10 @@ class StepTracker:
         self._samples.clear()
         self._trains = self._has_gradients = False
         is_early = self.num_ended < self._settings.num_warmup_steps
-        if not is_early:
-            self._begin_timeline()
+        if not is_early and self._session.timeline and not self._session.had_timeline:
+            self._session.had_timeline = True
+            self._timeline = collect.timeline(Path(self._session.timeline))
+            self._timeline.__enter__()
         self._step = _hooks.recorded_step(samples, warmup or is_early)
         self._step.__enter__()
 
@@ -257,12 +259,6 @@ class StepTracker:
             error = StepAbandonedError()
             with contextlib.suppress(StepAbandonedError):
                 step.__exit__(StepAbandonedError, error, None)
-
-    def _begin_timeline(self) -> None:
-        if self._session.timeline and not self._session.had_timeline:
-            self._session.had_timeline = True
-            self._timeline = collect.timeline(Path(self._session.timeline))
-            self._timeline.__enter__()
 
     def _end_timeline(self) -> None:
         if self._timeline is not None:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Protocol, TypeVar
 
 from hvdprof.collect.clock.clock_exchange import AllGather, RankGroup, single_rank
-from hvdprof.collect.identity import Identity, loaded_horovod, loaded_torch_distributed
+from hvdprof.collect.host_facts import Identity, loaded_horovod, loaded_torch_distributed
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from hvdprof.collect.devices.torch_device import (
     is_rocm,
 )
 from hvdprof.collect.guarded_context import print_problem
-from hvdprof.collect.identity import Identity
+from hvdprof.collect.host_facts import Identity
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_sums import WindowPace

@@ -106,7 +106,11 @@ def shown_file(file: str) -> str:
         return f"In [{file.removeprefix(_IPYTHON_CELL).split('-')[0]}]"
     path = PurePath(file)
     if path.parent.name.startswith(_KERNEL_CELL):
-        number = _number_of_cell(file)
+        # The number of a cell by its file, where this process runs it; 0 elsewhere.
+        shell_of = getattr(sys.modules.get("IPython"), "get_ipython", None)
+        shell = shell_of() if shell_of is not None else None
+        numbers = getattr(getattr(shell, "compile", None), "_filename_map", {})
+        number = int(numbers.get(file, 0))
         return f"In [{number}]" if number else f"cell {path.stem}"
     return file
 
@@ -151,11 +155,3 @@ def _started_package(main: object) -> str:
     folder = Path(file).absolute().parent
     depth = package.count(".")
     return f"{folder.parents[depth - 1] if depth else folder}/"
-
-
-def _number_of_cell(file: str) -> int:
-    """The number of a cell by its file, where this process runs it; 0 elsewhere."""
-    shell_of = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    shell = shell_of() if shell_of is not None else None
-    numbers = getattr(getattr(shell, "compile", None), "_filename_map", {})
-    return int(numbers.get(file, 0))

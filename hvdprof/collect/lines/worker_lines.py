@@ -14,7 +14,7 @@ from pathlib import Path
 from zlib import crc32
 
 from hvdprof.collect.guarded_context import print_problem
-from hvdprof.collect.identity import identity_from_environment
+from hvdprof.collect.host_facts import identity_from_environment
 from hvdprof.collect.lines.event_answers import WorkerAnswers
 from hvdprof.collect.lines.line_window import LineFile, LineWindow, sampling_line
 from hvdprof.collect.lines.sampler import LineSampler, Places, SampleTaker, asked_hz

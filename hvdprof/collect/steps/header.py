@@ -9,8 +9,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hvdprof.collect.host_facts import given_cores, host_facts
-from hvdprof.collect.identity import Identity, loaded_horovod, loaded_torch_distributed
+from hvdprof.collect.host_facts import (
+    Identity,
+    given_cores,
+    host_facts,
+    loaded_horovod,
+    loaded_torch_distributed,
+)
 from hvdprof.rundir.plan import DDP_ENGINE
 from hvdprof.rundir.recording.recorder_codec import to_bytes
 from hvdprof.rundir.recording.recorder_format import (

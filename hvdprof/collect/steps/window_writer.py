@@ -205,7 +205,10 @@ class WindowWriter:
         window = self._window or self._open(line)
         window.add(line)
         if evaluates:
-            window.evaluation_ns = _evaluation_end(line)
+            ends = [
+                start + length for name, start, length in line["phases"] if name == "evaluation"
+            ]
+            window.evaluation_ns = max(ends, default=0)
             window.evaluation_blocked_ns = line.get("evaluation_blocked_ns")
         if is_apart:
             self.flush()
@@ -279,8 +282,3 @@ class WindowWriter:
         if not self._is_reported:
             self._is_reported = True
             self._report(message)
-
-
-def _evaluation_end(line: StepLine) -> int:
-    ends = [start + length for name, start, length in line["phases"] if name == "evaluation"]
-    return max(ends, default=0)

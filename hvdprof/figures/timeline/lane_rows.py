@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.figures.timeline.derived_spans import lanes_without_overlap
 from hvdprof.figures.timeline.viewport import Ints
 from hvdprof.model.arrays import Bools, Int32s, Uint8s
-from hvdprof.model.interval_lanes import lanes_without_overlap
 
 _AT_ONCE = 1 << 18
 _MOST_APART = 500_000

@@ -73,6 +73,8 @@ def view_data(
     number = lanes.spans.count(*seen, drawn)
     is_binned = number > MOST_BARS or lanes.spans.count(first, last, drawn) > 3 * MOST_BARS
     marks, marks_text = _marks(lanes, rows, first, last)
+    how = "binned, {} events" if is_binned else "{} events, each drawn"
+    in_view = lanes.axis.text(asked.first_ns, asked.last_ns, " in view")
     data: Json = {
         "from": asked.from_ns,
         "to": asked.to_ns,
@@ -83,7 +85,7 @@ def view_data(
         "counters": _counters(lanes, rows, executions, asked),
         "bands": _bands(lanes, rows, first, last),
         "arrows": [] if is_binned else release_arrows(lanes, rows, executions, seen),
-        "caption": _caption(lanes, asked, number, marks_text, is_binned=is_binned),
+        "caption": f"{how.format(units.count(number))}{marks_text}; {in_view}.",
         "shares": view_shares(lanes, drawn, seen),
     }
     if is_binned:
@@ -128,12 +130,6 @@ def view_shares(lanes: Lanes, drawn: Ints, seen: tuple[int, int]) -> dict[str, f
         for name, share in zip(CATEGORIES, totals, strict=True)
         if share > 0
     }
-
-
-def _caption(lanes: Lanes, asked: Asked, number: int, marks: str, *, is_binned: bool) -> str:
-    how = "binned, {} events" if is_binned else "{} events, each drawn"
-    in_view = lanes.axis.text(asked.first_ns, asked.last_ns, " in view")
-    return f"{how.format(units.count(number))}{marks}; {in_view}."
 
 
 def _bins(lanes: Lanes, bins: Bins, shown: NDArray[np.bool_]) -> Json:

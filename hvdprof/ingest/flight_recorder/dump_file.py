@@ -243,13 +243,18 @@ def call_of(entry: Mapping[str, object]) -> DumpCall | None:
     is_p2p = entry.get("is_p2p") is True or operation.startswith(("send ", "recv "))
     timeout_ms = _whole(entry.get("timeout_ms"))
     dtypes = [str(dtype) for dtype in _sequence(entry.get("input_dtypes"))]
+    # The larger of input and output: what nccl-tests counts for every collective.
+    sizes = [
+        _bytes(entry.get(f"{side}_sizes"), entry.get(f"{side}_dtypes"))
+        for side in ("input", "output")
+    ]
     return DumpCall(
         group=group,
         seq=(p2p_seq if is_p2p else seq) or 0,
         name=name,
         collective=_collective(operation),
         dtype=dtypes[0] if dtypes else "",
-        size_bytes=_size(entry),
+        size_bytes=max((size for size in sizes if size is not None), default=None),
         created_ns=created,
         state=_text(entry.get("state")),
         is_p2p=is_p2p,
@@ -264,15 +269,6 @@ def _collective(operation: str) -> str:
     for suffix in ("_base", "_coalesced", "_into_tensor", "_tensor", "_single", "_barrier"):
         word = word.removesuffix(suffix)
     return word.replace("_", "").upper()
-
-
-def _size(entry: Mapping[str, object]) -> int | None:
-    """The larger of input and output: what nccl-tests counts for every collective."""
-    sizes = [
-        _bytes(entry.get(f"{side}_sizes"), entry.get(f"{side}_dtypes"))
-        for side in ("input", "output")
-    ]
-    return max((size for size in sizes if size is not None), default=None)
 
 
 def _bytes(shapes: object, dtypes: object) -> int | None:

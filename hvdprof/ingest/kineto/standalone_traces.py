@@ -33,7 +33,7 @@ _COLUMNS = {"file": "int64", "rank": "Int64", "num_events": "int64", "left_out":
 _USES = Table(
     "trace_uses",
     "What became of one trace, by its place among the files. Of the cache alone.",
-    tuple(Column(name, dtype, "", "") for name, dtype in _COLUMNS.items()),
+    tuple(Column(name, dtype, "") for name, dtype in _COLUMNS.items()),
 )
 _PACKED = 10
 """A packed trace holds at least so many times its size."""

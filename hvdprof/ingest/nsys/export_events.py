@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.kineto.collective_calls import collective_of
-from hvdprof.ingest.nsys.export_database import (
+from hvdprof.ingest.nsys.nccl_payloads import (
     DOMAIN_CREATED,
     KERNELS,
     RANGES,
@@ -22,9 +22,9 @@ from hvdprof.ingest.nsys.export_database import (
     columns_of,
     is_nccl_kernel,
     opened_export,
+    read_nccl_ranges,
     version_of,
 )
-from hvdprof.ingest.nsys.nccl_payloads import read_nccl_ranges
 from hvdprof.model.tables.nsys_tables import NsysEvent, NsysEvents, NsysKind, NsysLane
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.regular_file import shown_name

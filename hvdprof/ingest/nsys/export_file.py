@@ -15,18 +15,19 @@ from pathlib import Path
 import numpy as np
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.nsys.export_database import (
+from hvdprof.ingest.nsys.nccl_payloads import (
     DOMAIN_CREATED,
     KERNELS,
     PUSH_POP_RANGES,
     RANGES,
     RUNTIME,
     STRINGS,
+    NcclRanges,
     columns_of,
     opened_export,
+    read_nccl_ranges,
     version_of,
 )
-from hvdprof.ingest.nsys.nccl_payloads import NcclRanges, read_nccl_ranges
 from hvdprof.model.arrays import Int64s
 from hvdprof.rundir.regular_file import shown_name
 

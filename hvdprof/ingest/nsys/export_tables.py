@@ -14,9 +14,8 @@ import pandas as pd
 
 from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged, uncovered
 from hvdprof.ingest.kineto.collective_calls import collective_of
-from hvdprof.ingest.nsys.export_database import is_nccl_kernel
 from hvdprof.ingest.nsys.export_file import Export, StepRanges, only_process, read_export
-from hvdprof.ingest.nsys.nccl_payloads import NcclRange
+from hvdprof.ingest.nsys.nccl_payloads import NcclRange, is_nccl_kernel
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.collective_matching import POINT_TO_POINT
 from hvdprof.model.arrays import Int64s

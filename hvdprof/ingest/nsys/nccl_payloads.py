@@ -1,4 +1,4 @@
-"""What NCCL states of each call in the payload of its NVTX range: bytes, communicator, rank.
+"""The SQLite file of an export, and what NCCL states there of each call: bytes, communicator, rank.
 
 ``NVTX_PAYLOAD_SCHEMA_ENTRIES`` says where each value lies in a payload. The payload itself is
 ``binaryData`` of the range, which ``nsys export`` writes with ``--include-blobs true`` alone: four
@@ -10,11 +10,15 @@ the call that made the communicator.
 import re
 import sqlite3
 import struct
+import urllib.parse
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from hvdprof.ingest.nsys.export_database import DOMAIN_CREATED, RANGES, STRINGS, columns_of
+from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.regular_file import shown_name
 
 _ENTRIES = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
 _HEADER = struct.Struct("<QQQQ")
@@ -31,6 +35,15 @@ _LARGEST = 2**62
 _MOST_RANKS = 2**31
 
 Layout = Mapping[str, tuple[int, struct.Struct]]
+
+KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+RANGES = "NVTX_EVENTS"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+STRINGS = "StringIds"
+PUSH_POP_RANGES = (59, 70)
+"""``eventType`` of ranges that nest on one thread; the second is that of NVTXT files."""
+DOMAIN_CREATED = 75
+"""``eventType`` of a row that names an NVTX domain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,3 +223,52 @@ def _values(
             if name == _COMMUNICATOR or 0 <= value < _LARGEST:
                 values[name] = value
     return values
+
+
+@contextmanager
+def opened_export(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that reads the file; texts that are no UTF-8 are replaced.
+
+    Raises:
+        UnreadableInputError: The file is damaged, also where that shows only during the block.
+    """
+    uri = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as database:
+            database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            database.execute("PRAGMA trusted_schema = OFF")
+            yield database
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # Messages of SQLite quote names of the file, which may be no UTF-8.
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            raise UnreadableInputError(
+                f"{shown_name(path)} could not be sorted: the folder for temporary files is full.",
+                hint="Set SQLITE_TMPDIR to a folder with as much room as the export takes.",
+            ) from error
+        raise UnreadableInputError(
+            f"{shown_name(path)} is a damaged SQLite file ({error}); it is not read.",
+            hint="Export it again: nsys export --type sqlite REPORT.nsys-rep.",
+        ) from error
+
+
+def columns_of(database: sqlite3.Connection, table: str) -> set[str]:
+    """The columns of a table; empty where it does not exist."""
+    kinds = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchall()
+    if ("table",) not in kinds:
+        return set()
+    return {str(row[1]) for row in database.execute(f"PRAGMA table_info({table})")}
+
+
+def version_of(database: sqlite3.Connection) -> str:
+    """The version of Nsight Systems that wrote the export; empty where unknown."""
+    if not columns_of(database, "META_DATA_EXPORT") >= {"name", "value"}:
+        return ""
+    row = database.execute(
+        "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_PRODUCT_VERSION'"
+    ).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def is_nccl_kernel(name: str) -> bool:
+    """Whether a kernel of that name communicates."""
+    return name.lower().startswith("nccl")

@@ -75,7 +75,9 @@ class RankLines:
 
     def blocks(self, pass_id: str, rank: int, alignment: Alignment) -> list[tuple[Table, Block]]:
         """What there is of each table."""
-        self._add_evaluations()
+        for name, segment in self.recording.segments.items():
+            for step, start_ns, dur_ns, *_ in segment.evaluation_table().tolist():
+                self.calls.append((name, step, EVALUATION_CALL, start_ns, dur_ns, "", 0, ""))
         found: list[tuple[Table, Block]] = []
         for table, rows in (
             (LINE_SAMPLES, self.samples),
@@ -154,11 +156,6 @@ class RankLines:
         when = (whole(line["start_ns"]), whole(line["dur_ns"]))
         where = (str(line["file"]), whole(line["line"]), str(line["detail"]))
         self.calls.append((*what, *when, *where))
-
-    def _add_evaluations(self) -> None:
-        for name, segment in self.recording.segments.items():
-            for step, start_ns, dur_ns, *_ in segment.evaluation_table().tolist():
-                self.calls.append((name, step, EVALUATION_CALL, start_ns, dur_ns, "", 0, ""))
 
 
 def lines_of_rank(

@@ -183,7 +183,9 @@ class _Reader:
         evaluation_ns = evaluation_end(line, recorded)
         blocked_ns = line.get("evaluation_blocked_ns")
         evaluation_blocked_ns = UNSEEN if blocked_ns is None else whole(blocked_ns)
-        ready = _offsets(line["ready"])
+        ready = array("q", line["ready"])
+        if ready and not -_LARGEST < min(ready) <= max(ready) < _LARGEST:
+            raise ValueError("an offset is out of range")
         name = str(line["segment"])
         recording = self.file.segments.setdefault(name, SegmentRecording(id=name))
         reduced = _buckets(line.get("buckets", ()), len(recording.tensors))
@@ -329,10 +331,3 @@ def _buckets(values: Iterable[Bucket], num_tensors: int) -> list[tuple[int, int,
     if any(not 0 <= member < num_tensors for _, _, members in buckets for member in members):
         raise ValueError("a bucket holds a tensor that was not declared")
     return buckets
-
-
-def _offsets(values: Iterable[int]) -> "array[int]":
-    offsets = array("q", values)
-    if offsets and not -_LARGEST < min(offsets) <= max(offsets) < _LARGEST:
-        raise ValueError("an offset is out of range")
-    return offsets

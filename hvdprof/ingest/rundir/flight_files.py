@@ -131,7 +131,9 @@ def _matched(
             [
                 -1
                 if kind.collective in POINT_TO_POINT
-                else code_of.setdefault((label, *_signature(kind)), len(code_of))
+                else code_of.setdefault(
+                    (label, kind.collective, kind.dtype, kind.size_bytes), len(code_of)
+                )
                 for kind, label in zip(dump.kinds, labels[rank], strict=True)
             ],
             dtype=np.int64,
@@ -151,10 +153,6 @@ def _matched(
 
 def _size_of(record: PassRecord, dump: DumpColumns, call: DumpCall) -> int | None:
     return record.size if call.is_world else len(dump.groups.get(call.group, ())) or None
-
-
-def _signature(call: DumpCall) -> tuple[object, ...]:
-    return call.collective, call.dtype, call.size_bytes
 
 
 def _per_call(dump: DumpColumns, values: Sequence[str]) -> pd.Categorical:

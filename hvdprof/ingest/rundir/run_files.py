@@ -24,10 +24,10 @@ from hvdprof.model.tables.forecast_tables import (
 )
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.model.tables.sample_tables import NET_TRANSFERS
+from hvdprof.rundir.attached import NetRecording
 from hvdprof.rundir.json_codec import DAMAGE, JsonObject, decode, parse_json, read_json, read_lines
 from hvdprof.rundir.launch_format import DdpFacts
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.net_recording import NetRecording
 from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside, read_regular
 
 T = typing.TypeVar("T")

@@ -10,10 +10,10 @@ import numpy as np
 
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.storage.blocks import Block
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import SEGMENTS
-from hvdprof.rundir.failures.failure import WAS_INTERRUPTED, Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import WAS_INTERRUPTED, Failure, FailureKind
 from hvdprof.rundir.gpu_crowd import GpuCrowd
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest, PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE, LEAST_STEPS_OF_RESULT

@@ -14,7 +14,7 @@ from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.plain_text import printable
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failures.failure import UNEQUAL
+from hvdprof.rundir.failures.launcher_failures import UNEQUAL
 from hvdprof.rundir.json_codec import DAMAGE, JsonObject, damaged, read_lines
 from hvdprof.rundir.recording.stall_format import (
     MISMATCH,

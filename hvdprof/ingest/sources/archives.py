@@ -81,13 +81,9 @@ def is_archive(head: bytes) -> bool:
     if compression := compression_of(head):
         with contextlib.suppress(*_DAMAGE):
             head = unpacked(io.BytesIO(head), compression).read1(BLOCK_BYTES)
-    return is_tar(head)
-
-
-def is_tar(text: bytes) -> bool:
-    """Whether the first block is the header of a tar archive, by its checksum."""
+    # Whether the first block is the header of a tar archive, by its checksum.
     try:
-        tarfile.TarInfo.frombuf(text[:BLOCK_BYTES], "utf-8", "surrogateescape")
+        tarfile.TarInfo.frombuf(head[:BLOCK_BYTES], "utf-8", "surrogateescape")
     except tarfile.HeaderError:
         return False
     return True

@@ -18,8 +18,8 @@ from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_progress import PassProgress, first_stack, positions, rank_behind
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failures.failure import NO_PROGRESS, UNEQUAL, Failure, FailureKind
 from hvdprof.rundir.failures.known_failures import ProcessExit, process_exits, with_known_cause
+from hvdprof.rundir.failures.launcher_failures import NO_PROGRESS, UNEQUAL, Failure, FailureKind
 from hvdprof.rundir.recording.stall_format import UNEQUAL_FIX
 
 LEAST_STOPPED_S = 10.0

@@ -12,9 +12,12 @@ from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.watch_state import UnequalBatches
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.machine.out_of_memory import oom_kills
-from hvdprof.rundir.failures.failure import Failure
 from hvdprof.rundir.failures.known_failures import HOROVODRUN_EXIT, ProcessExit, with_known_cause
-from hvdprof.rundir.failures.launcher_failures import KnownLauncherFailure, launcher_failure
+from hvdprof.rundir.failures.launcher_failures import (
+    Failure,
+    KnownLauncherFailure,
+    launcher_failure,
+)
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status, WorkerEnd
 
@@ -107,19 +110,15 @@ def with_place(failure: Failure, progress: PassProgress, num_out_of_memory: int)
         progress: The ranks, whose headers name their hosts.
         num_out_of_memory: Processes that this kernel ended for lack of memory meanwhile.
     """
-    host = _host_of(failure.rank, progress)
+    state = None if failure.rank is None else progress.ranks.get(failure.rank)
+    header = state.header if state else None
+    host = str(header["host"]["hostname"]) if header and "host" in header else None
     reason = failure.reason
     here = socket.gethostname()
     if failure.signal == "SIGKILL" and num_out_of_memory and host in (None, here):
         processes = "a process" if num_out_of_memory == 1 else f"{num_out_of_memory} processes"
         reason += f"; the kernel of {here} ended {processes} for lack of memory meanwhile"
     return replace(failure, host=host, reason=reason)
-
-
-def _host_of(rank: int | None, progress: PassProgress) -> str | None:
-    state = None if rank is None else progress.ranks.get(rank)
-    header = state.header if state else None
-    return str(header["host"]["hostname"]) if header and "host" in header else None
 
 
 def explain_last(ends: Sequence[WorkerEnd]) -> Failure | None:

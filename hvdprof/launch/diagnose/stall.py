@@ -20,7 +20,7 @@ from hvdprof.launch.diagnose.watch_state import (
     waits_text,
 )
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failures.failure import UNEQUAL
+from hvdprof.rundir.failures.launcher_failures import UNEQUAL
 from hvdprof.rundir.recording.stall_format import (
     CHECKPOINT_FIX,
     MISMATCH,

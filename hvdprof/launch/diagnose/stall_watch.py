@@ -16,7 +16,7 @@ from typing import cast
 from hvdprof.launch.diagnose.rank_standings import RankStandings, States, local_time_ns
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.watch_state import SILENT, UnequalBatches, WatchState, unequal_batches
-from hvdprof.rundir.failures.failure import STALL_KILL, Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import STALL_KILL, Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.stall_format import StallLine, StallOverLine
 from hvdprof.rundir.written_file import open_run_file

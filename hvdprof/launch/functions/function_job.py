@@ -190,7 +190,8 @@ def call_session(
     # Any exception of a session ends the launch.
     except Exception as error:
         exit_code = 1
-        _note(error, launch)
+        with open_run_file(launch.paths.stderr) as errors:
+            errors.writelines(traceback.format_exception(error))
     finally:
         is_over.set()
         watching.join()
@@ -214,8 +215,3 @@ def _progress_where_seen(watch: Watch) -> Callable[[], int]:
     """Ranks whose files only come back at the end are never taken for hung."""
     counts = itertools.count(start=-1, step=-1)
     return lambda: watch.progress() or next(counts)
-
-
-def _note(error: Exception, launch: Launch) -> None:
-    with open_run_file(launch.paths.stderr) as errors:
-        errors.writelines(traceback.format_exception(error))

@@ -1,4 +1,4 @@
-"""``jsrun`` of LSF, ``aprun`` and ``mpiexec`` of Cray: ranks of MPI on the nodes of a batch job.
+"""Ranks without ``horovodrun``: those of MPI on a batch system, ``torchrun``, ``tf.distribute``.
 
 Never run. Options and variables are as published: of ``jsrun`` by OLCF's quick start guide and
 Horovod's ``runner/js_run.py``, of ``aprun`` by Cray's S-2496, of ``mpiexec`` of PALS by ALCF's
@@ -14,16 +14,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
-from hvdprof.launch.plan.hosts import Host
+from hvdprof.launch.plan.hosts import Host, parse_hosts, ranks_by_host
 from hvdprof.launch.plan.options import APRUN, JSRUN, PALS, SRUN
-from hvdprof.launch.plan.workload import OMP_THREADS
+from hvdprof.launch.plan.workload import OMP_THREADS, python_program
+from hvdprof.rundir.plan import (
+    DATA_PARALLEL_ENGINE,
+    DDP_ENGINE,
+    TF_ENGINES,
+    TF_OF_ONE_PROCESS,
+    TF_PARAMETER_SERVER,
+)
 
 _PROGRAMS = {JSRUN: "jsrun", APRUN: "aprun", PALS: "mpiexec"}
 _BATCH = {JSRUN: "LSF", APRUN: "PBS", PALS: "PBS"}
 # What Summit names the node that starts a job and has no ranks.
 _LAUNCH_NODES = ("batch", "login")
+
+LOOPBACK = "127.0.0.1"
+OF_TORCHRUN = (DDP_ENGINE, DATA_PARALLEL_ENGINE)
+_ON_HOSTS = "hvdprof.launch.remote.torchrun_hosts"
+
+_ON_THIS_HOST = "hvdprof.launch.remote.tensorflow_workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +129,76 @@ def _of_nodefile(environment: Mapping[str, str], variable: str) -> dict[str, int
         # No job, or one whose file only its first node has: both are reported alike.
         return {}
     return dict(Counter(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Torchrun:
+    """Starts ranks by ``torchrun``: on this host, or where hosts are named once on each of them.
+
+    On this host alone a free port is its own choice, and the ranks meet on the loopback address,
+    which needs no name of the host that can be looked up. ``options`` are further options of the
+    user's own.
+    """
+
+    options: tuple[str, ...] = ()
+
+    def command(self, job: Job) -> list[str]:
+        """``python -m torch.distributed.run --standalone --nproc-per-node N PROGRAM``.
+
+        With hosts ``python -m hvdprof.launch.remote.torchrun_hosts --hosts HOSTS -- PROGRAM``,
+        which starts one ``torchrun`` on each.
+        """
+        program = (*self.options, "--no-python", *job.program)
+        if job.hosts:
+            placed = ranks_by_host(parse_hosts(job.hosts), job.size)
+            hosts = ",".join(f"{name}:{ranks}" for name, ranks in placed.items())
+            exported = ",".join(sorted({*job.environment, *job.passed_on}))
+            options = (f"--hosts={hosts}", f"--export={exported}", "--")
+            return [*python_program(_ON_HOSTS), *options, *program]
+        return [
+            *python_program("torch.distributed.run", "--standalone"),
+            f"--local-addr={LOOPBACK}",
+            # All replicas are in one process.
+            f"--nproc-per-node={1 if job.engine == DATA_PARALLEL_ENGINE else job.size}",
+            # A failed rank is a failed launch: torchrun must not start ranks again.
+            "--max-restarts=0",
+            *program,
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class TorchrunForDdp:
+    """Starts ranks of PyTorch's by ``torchrun`` and all others by the launcher of the sweep."""
+
+    others: Launcher
+
+    def command(self, job: Job) -> list[str]:
+        """The argument list of the launcher that the job's engine needs."""
+        launcher = Torchrun() if job.engine in OF_TORCHRUN else self.others
+        return launcher.command(job)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowWorkers:
+    """Starts one worker per rank on this host, each with its place in ``TF_CONFIG``."""
+
+    def command(self, job: Job) -> list[str]:
+        """``python -m hvdprof.launch.remote.tensorflow_workers --np N -- PROGRAM``.
+
+        Under ParameterServerStrategy with ``--parameter-server``.
+        """
+        size = 1 if job.engine in TF_OF_ONE_PROCESS else job.size
+        server = ["--parameter-server"] if job.engine == TF_PARAMETER_SERVER else []
+        return [*python_program(_ON_THIS_HOST, f"--np={size}", *server, "--"), *job.program]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFlowForItsEngines:
+    """Starts ranks of ``tf.distribute`` by ``TensorFlowWorkers``, others by another launcher."""
+
+    others: Launcher
+
+    def command(self, job: Job) -> list[str]:
+        """The argument list of the launcher that the job's engine needs."""
+        launcher = TensorFlowWorkers() if job.engine in TF_ENGINES else self.others
+        return launcher.command(job)

@@ -23,7 +23,7 @@ from hvdprof.launch.processes.marked_processes import (
     with_descendants,
 )
 from hvdprof.launch.processes.own_folders import OwnFolders
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.written_file import append_run_bytes
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from hvdprof.launch.plan.environment import PASS_MARK
@@ -49,7 +49,10 @@ def end_marked(
     if child is not None and child.poll() is None:
         # The launcher knows its remote ranks and ends them when it is asked to.
         child.terminate()
-        _wait_or_kill(child, GRACE_S)
+        try:
+            child.wait(timeout=GRACE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
     for sign in (signal.SIGTERM, signal.SIGKILL):
         left = left_over()
         if not left:
@@ -58,7 +61,9 @@ def end_marked(
             _send(pid, sign)
             # A stopped process takes a signal only when it continues.
             _send(pid, signal.SIGCONT)
-        _until_gone(left_over, GRACE_S)
+        deadline = time.monotonic() + GRACE_S
+        while left_over() and time.monotonic() < deadline:
+            time.sleep(0.05)
     if child is not None:
         child.wait()
 
@@ -77,19 +82,6 @@ def main() -> None:
     """End the processes with the mark that is the argument."""
     (mark,) = sys.argv[1:]
     end_marked(mark, None)
-
-
-def _wait_or_kill(child: "subprocess.Popen[bytes]", seconds: float) -> None:
-    try:
-        child.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        child.kill()
-
-
-def _until_gone(left_over: Callable[[], list[int]], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while left_over() and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 def _send(pid: int, sign: signal.Signals) -> None:

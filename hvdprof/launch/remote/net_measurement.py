@@ -22,8 +22,8 @@ from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Watch, run_to_end
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.machine.mpi import Mpi
+from hvdprof.rundir.attached import NetRecording
 from hvdprof.rundir.json_codec import parse_json
-from hvdprof.rundir.net_recording import NetRecording
 
 LEAST_SIZE, MOST_SIZE = 4, 2**30
 SILENT_S = 120.0

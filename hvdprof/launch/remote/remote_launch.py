@@ -30,7 +30,7 @@ from hvdprof.launch.remote.remote_shell import (
 from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 

@@ -18,8 +18,13 @@ from hvdprof.launch.diagnose.printed_errors import PrintedErrors, printed_tail
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failures.failure import NOT_RETRIED, WAS_INTERRUPTED, Failure, FailureKind
-from hvdprof.rundir.failures.launcher_failures import launcher_failure
+from hvdprof.rundir.failures.launcher_failures import (
+    NOT_RETRIED,
+    WAS_INTERRUPTED,
+    Failure,
+    FailureKind,
+    launcher_failure,
+)
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord, Status
 

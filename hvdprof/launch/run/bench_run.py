@@ -10,16 +10,16 @@ from pathlib import Path
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts, usable_cores
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, UsageError
-from hvdprof.launch.launchers.batch_launch import hosts_of_job
-from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
-from hvdprof.launch.launchers.launch_job import Launcher
-from hvdprof.launch.launchers.torchrun import (
+from hvdprof.launch.launchers.batch_launch import (
     OF_TORCHRUN,
     TensorFlowForItsEngines,
     TensorFlowWorkers,
     Torchrun,
     TorchrunForDdp,
+    hosts_of_job,
 )
+from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
+from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import (
     KnownModel,

@@ -9,7 +9,7 @@ from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.launch.diagnose.watch_state import UnequalBatches
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.placement_check import refine_from_ranks
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.layout import PassPaths, RunPaths, session_id
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 

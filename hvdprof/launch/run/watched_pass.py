@@ -29,7 +29,7 @@ from hvdprof.launch.run.session_passes import (
     end_sessions,
     settle_sessions,
 )
-from hvdprof.rundir.failures.failure import Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 

@@ -159,6 +159,6 @@ def _destination(name: str, folder: Path) -> Sink:
         from hvdprof.live.sinks.trackers import TensorboardFiles
 
         return TensorboardFiles(folder)
-    from hvdprof.live.sinks.kubeflow import KubeflowStatus
+    from hvdprof.live.sinks.trackers import KubeflowStatus
 
     return KubeflowStatus()

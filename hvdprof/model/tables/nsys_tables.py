@@ -6,13 +6,12 @@ from enum import StrEnum
 
 from hvdprof.model.schema import Column, Table
 
-_FILE = Column("file", "category", "", "The file, as it was named to hvdprof.")
-_PROCESS = Column("pid", "int64", "", "Process; 0 where the export does not say.")
-_DEVICE = Column("device", "int64", "", "Number of the GPU, as the process sees it.")
+_FILE = Column("file", "category", "The file, as it was named to hvdprof.")
+_PROCESS = Column("pid", "int64", "Process; 0 where the export does not say.")
+_DEVICE = Column("device", "int64", "Number of the GPU, as the process sees it.")
 _RANK = Column(
     "rank",
     "Int32",
-    "",
     "Rank in the largest communicator of the process; missing without NCCL's payloads.",
 )
 _GPU = (_FILE, _PROCESS, _DEVICE, _RANK)
@@ -22,25 +21,22 @@ NSYS_GPUS = Table(
     "One GPU of one process in an export of Nsight Systems: how long it computed and communicated.",
     (
         *_GPU,
-        Column("num_kernels", "int64", "", "Kernels, those of NCCL included."),
-        Column("num_nccl_kernels", "int64", "", "Kernels of NCCL or RCCL."),
+        Column("num_kernels", "int64", "Kernels, those of NCCL included."),
+        Column("num_nccl_kernels", "int64", "Kernels of NCCL or RCCL."),
         Column(
-            "num_nccl_calls",
-            "int64",
-            "",
-            "NVTX ranges of NCCL's own domain, of the whole process.",
+            "num_nccl_calls", "int64", "NVTX ranges of NCCL's own domain, of the whole process."
         ),
-        Column("num_steps", "int64", "", "Steps marked by NVTX ranges, in which it has kernels."),
-        Column("span_ns", "int64", "ns", "From the first start of a kernel to the last end."),
-        Column("computing_ns", "int64", "ns", "Time with a kernel that is not NCCL's."),
+        Column("num_steps", "int64", "Steps marked by NVTX ranges, in which it has kernels."),
+        Column("span_ns", "int64", "From the first start of a kernel to the last end.", "ns"),
+        Column("computing_ns", "int64", "Time with a kernel that is not NCCL's.", "ns"),
         Column(
             "communicating_ns",
             "int64",
-            "ns",
             "Time with a kernel of NCCL, waiting for other ranks included.",
+            "ns",
         ),
-        Column("exposed_ns", "int64", "ns", "Part of it without computation beside it."),
-        Column("idle_ns", "int64", "ns", "Time without any kernel."),
+        Column("exposed_ns", "int64", "Part of it without computation beside it.", "ns"),
+        Column("idle_ns", "int64", "Time without any kernel.", "ns"),
     ),
 )
 
@@ -49,12 +45,12 @@ NSYS_NCCL_KERNELS = Table(
     "All NCCL kernels of one name on one GPU of an export of Nsight Systems.",
     (
         *_GPU,
-        Column("name", "category", "", "Name of the kernel, verbatim."),
-        Column("collective", "category", "", "ALLREDUCE, SENDRECV ...; empty where unnamed."),
-        Column("number", "int64", "", "How many ran."),
-        Column("total_ns", "int64", "ns", "Sum of their lengths."),
-        Column("median_ns", "float64", "ns", "Median length."),
-        Column("exposed_ns", "int64", "ns", "Part of the sum without computation beside it."),
+        Column("name", "category", "Name of the kernel, verbatim."),
+        Column("collective", "category", "ALLREDUCE, SENDRECV ...; empty where unnamed."),
+        Column("number", "int64", "How many ran."),
+        Column("total_ns", "int64", "Sum of their lengths.", "ns"),
+        Column("median_ns", "float64", "Median length.", "ns"),
+        Column("exposed_ns", "int64", "Part of the sum without computation beside it.", "ns"),
     ),
 )
 
@@ -64,23 +60,23 @@ NSYS_NCCL_CALLS = Table(
     (
         _FILE,
         _PROCESS,
-        Column("function", "category", "", "ncclAllReduce, ncclSend ... as NCCL names its range."),
-        Column("communicator", "category", "", "Hash of the communicator; empty if not stated."),
-        Column("rank", "Int32", "", "Rank in the communicator; missing where not stated."),
-        Column("num_ranks", "Int64", "", "Ranks of the communicator; missing where not stated."),
+        Column("function", "category", "ncclAllReduce, ncclSend ... as NCCL names its range."),
+        Column("communicator", "category", "Hash of the communicator; empty if not stated."),
+        Column("rank", "Int32", "Rank in the communicator; missing where not stated."),
+        Column("num_ranks", "Int64", "Ranks of the communicator; missing where not stated."),
         Column(
             "message_bytes",
             "Int64",
-            "bytes",
             "Message size as NCCL states it: of one rank; missing without a payload.",
+            "bytes",
         ),
         Column(
             "size_bytes",
             "Int64",
-            "bytes",
             "Payload as nccl-tests counts it: of all ranks for AllGather and ReduceScatter.",
+            "bytes",
         ),
-        Column("number", "int64", "", "How many calls."),
+        Column("number", "int64", "How many calls."),
     ),
 )
 
@@ -89,23 +85,23 @@ NSYS_STEPS = Table(
     "One step of one GPU in an export of Nsight Systems, where NVTX ranges mark the steps.",
     (
         *_GPU,
-        Column("step", "int64", "", "Number in the name of the range."),
-        Column("range_name", "category", "", "What the names of the ranges have in common."),
-        Column("start_ns", "int64", "ns", "Begin of the range on the clock of the recording."),
-        Column("host_ns", "int64", "ns", "Length of the range on the host."),
-        Column("num_kernels", "int64", "", "Kernels that the host launched in it."),
-        Column("span_ns", "int64", "ns", "From their first start to their last end."),
-        Column("computing_ns", "int64", "ns", "Time with one of them that is not NCCL's."),
+        Column("step", "int64", "Number in the name of the range."),
+        Column("range_name", "category", "What the names of the ranges have in common."),
+        Column("start_ns", "int64", "Begin of the range on the clock of the recording.", "ns"),
+        Column("host_ns", "int64", "Length of the range on the host.", "ns"),
+        Column("num_kernels", "int64", "Kernels that the host launched in it."),
+        Column("span_ns", "int64", "From their first start to their last end.", "ns"),
+        Column("computing_ns", "int64", "Time with one of them that is not NCCL's.", "ns"),
         Column(
             "communicating_ns",
             "int64",
-            "ns",
             "Time with one of NCCL's, waiting for other ranks included.",
+            "ns",
         ),
         Column(
-            "exposed_ns", "int64", "ns", "Part of it without computation of any step beside it."
+            "exposed_ns", "int64", "Part of it without computation of any step beside it.", "ns"
         ),
-        Column("overlapped_ns", "int64", "ns", "Part of it that computation hides."),
+        Column("overlapped_ns", "int64", "Part of it that computation hides.", "ns"),
     ),
 )
 

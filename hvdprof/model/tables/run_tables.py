@@ -2,25 +2,22 @@
 
 from hvdprof.model.schema import Column, Table
 
-_PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the manifest.")
-_SEGMENT = Column("segment", "category", "", "Id of the segment within the pass, as in the plan.")
-_RANK = Column("rank", "int32", "", "Rank as `hvd.rank()` returns it.")
-_STEP = Column(
-    "step", "int64", "", "Number of the step within its segment, from 0; -1 outside steps."
-)
+_PASS = Column("pass_id", "category", "Folder name of the pass, as in the manifest.")
+_SEGMENT = Column("segment", "category", "Id of the segment within the pass, as in the plan.")
+_RANK = Column("rank", "int32", "Rank as `hvd.rank()` returns it.")
+_STEP = Column("step", "int64", "Number of the step within its segment, from 0; -1 outside steps.")
 _NUM_STEPS = Column(
     "num_steps",
     "int64",
-    "",
     "1; in a light recording the number of steps of the window whose mean step this is: it "
     "begins at `start_ns` and lasts `num_steps` times `dur_ns`.",
 )
-_START = Column("start_ns", "int64", "ns", "Start on rank 0's monotonic clock.")
+_START = Column("start_ns", "int64", "Start on rank 0's monotonic clock.", "ns")
 _CLOCK_ERROR = Column(
     "clock_error_ns",
     "int64",
-    "ns",
     "Largest error of the alignment of this rank's clock to rank 0's.",
+    "ns",
 )
 
 SEGMENTS = Table(
@@ -29,49 +26,47 @@ SEGMENTS = Table(
     (
         _PASS,
         _SEGMENT,
-        Column("mode", "category", "", "Way of measuring: throughput, trace or attribution."),
-        Column("repeat", "int32", "", "Number of the repeat, from 1."),
+        Column("mode", "category", "Way of measuring: throughput, trace or attribution."),
+        Column("repeat", "int32", "Number of the repeat, from 1."),
         Column(
             "engine",
             "category",
-            "",
             "horovod, ddp, fsdp for FSDP2, collectives for torch.distributed otherwise, torch for "
             "plain PyTorch alone, or unknown where attached files do not say it.",
         ),
-        Column("model", "category", "", "Name of the reference model."),
-        Column("size", "int32", "", "Number of ranks, as `hvd.size()` returns it."),
-        Column("compression", "category", "", "Gradient compression: none or fp16."),
-        Column("reduction", "category", "", "Reduction of the gradients: average or adasum."),
+        Column("model", "category", "Name of the reference model."),
+        Column("size", "int32", "Number of ranks, as `hvd.size()` returns it."),
+        Column("compression", "category", "Gradient compression: none or fp16."),
+        Column("reduction", "category", "Reduction of the gradients: average or adasum."),
         Column(
-            "batch_size", "int64", "samples", "Samples per rank and step; 0 where not recorded."
+            "batch_size", "int64", "Samples per rank and step; 0 where not recorded.", "samples"
         ),
-        Column("image_size", "int64", "pixels", "Edge of the square input image."),
+        Column("image_size", "int64", "Edge of the square input image.", "pixels"),
         Column(
             "status",
             "category",
-            "",
             "planned, running or partial (with enough steps for a result), done, failed or "
             "interrupted.",
         ),
-        Column("num_ranks_recorded", "int32", "", "Ranks whose recorder file holds this segment."),
-        Column("num_tensors", "int64", "", "Gradient tensors watched by the recorder on rank 0."),
-        Column("gradient_bytes", "int64", "bytes", "Size of all gradients before compression."),
-        Column("sent_bytes", "int64", "bytes", "Size of all gradients after compression."),
-        Column("oversubscribed", "bool", "", "More ranks than cores (or GPUs) on a host."),
-        Column("pinned", "bool", "", "Each rank was pinned to its own cores."),
+        Column("num_ranks_recorded", "int32", "Ranks whose recorder file holds this segment."),
+        Column("num_tensors", "int64", "Gradient tensors watched by the recorder on rank 0."),
+        Column("gradient_bytes", "int64", "Size of all gradients before compression.", "bytes"),
+        Column("sent_bytes", "int64", "Size of all gradients after compression.", "bytes"),
+        Column("oversubscribed", "bool", "More ranks than cores (or GPUs) on a host."),
+        Column("pinned", "bool", "Each rank was pinned to its own cores."),
         Column(
             "busy_cores",
             "float64",
-            "cores",
             "Processor time of all ranks and of the workers they started, divided by the time of "
             "their steps; NaN where unknown.",
+            "cores",
         ),
         Column(
             "startup_ns",
             "float64",
-            "ns",
             "Time from the start of the launcher to the first step of rank 0, by the wall clocks "
             "of their hosts; NaN where unknown, and for all but the first segment of a launch.",
+            "ns",
         ),
     ),
 )
@@ -88,40 +83,38 @@ STEPS = Table(
         Column(
             "warmup",
             "bool",
-            "",
             "Excluded from results: part of the counted warm-up batches, or all ranks evaluate.",
         ),
         _START,
-        Column("dur_ns", "int64", "ns", "Length of the step."),
+        Column("dur_ns", "int64", "Length of the step.", "ns"),
         _NUM_STEPS,
-        Column("data_ns", "int64", "ns", "Time in the data phase."),
-        Column("forward_ns", "int64", "ns", "Time in the forward phase, the loss included."),
-        Column("backward_ns", "int64", "ns", "Time in the backward phase."),
+        Column("data_ns", "int64", "Time in the data phase.", "ns"),
+        Column("forward_ns", "int64", "Time in the forward phase, the loss included.", "ns"),
+        Column("backward_ns", "int64", "Time in the backward phase.", "ns"),
         Column(
             "blocked_ns",
             "Int64",
-            "ns",
             "Blocked: time in `synchronize()`, or under DDP at the end of `backward()`; includes "
             "waiting for stragglers and decompression. Missing where the recorder cannot measure "
             "it.",
+            "ns",
         ),
         Column(
             "before_update_ns",
             "int64",
-            "ns",
             "Time from the end of backward to the update, outside other phases: clipping, "
             "unscaling. 0 in recordings of earlier versions, which count it as `outside_ns`.",
+            "ns",
         ),
-        Column("optimizer_ns", "int64", "ns", "Local parameter update, blocked time excluded."),
+        Column("optimizer_ns", "int64", "Local parameter update, blocked time excluded.", "ns"),
         Column(
-            "outside_ns", "int64", "ns", "Rest of the step: outside all phases, or not measured."
+            "outside_ns", "int64", "Rest of the step: outside all phases, or not measured.", "ns"
         ),
-        Column("samples", "int64", "samples", "Samples this rank trained on in the step."),
-        Column("loss", "float64", "", "Training loss of this rank; NaN where not recorded."),
+        Column("samples", "int64", "Samples this rank trained on in the step.", "samples"),
+        Column("loss", "float64", "Training loss of this rank; NaN where not recorded."),
         Column(
             "evaluation",
             "bool",
-            "",
             "This rank evaluates in the step: a forward pass without training, before its batch. "
             "Where all ranks do, the step begins after it and is warm-up.",
         ),
@@ -137,12 +130,12 @@ ARRIVALS = Table(
         _SEGMENT,
         _RANK,
         _STEP,
-        Column("tensor", "category", "", "Name of the request as Horovod knows it."),
+        Column("tensor", "category", "Name of the request as Horovod knows it."),
         Column(
             "ready_ns",
             "int64",
-            "ns",
             "Time at which backward has produced the gradient, on rank 0's monotonic clock.",
+            "ns",
         ),
         _CLOCK_ERROR,
     ),
@@ -158,11 +151,10 @@ WAITS = Table(
         _SEGMENT,
         _RANK,
         _STEP,
-        Column("number", "int64", "", "Number of the wait in the step of the rank, from 0."),
+        Column("number", "int64", "Number of the wait in the step of the rank, from 0."),
         Column(
             "kind",
             "category",
-            "",
             "grad_reduce (all gradients, Horovod and DDP), unshard_forward or unshard_backward "
             "(all-gather of the parameters of an FSDP2 group), reduce_scatter (gradients of an "
             "FSDP2 group), or user (a collective that the script calls itself).",
@@ -170,19 +162,18 @@ WAITS = Table(
         Column(
             "num_ranks",
             "int64",
-            "",
             "Ranks that all wait for each other there, such as those of the process group; 0 where "
             "unknown, or where some do not wait, as in a broadcast.",
         ),
         Column(
             "submitted_ns",
             "Int64",
-            "ns",
             "Time at which the rank submitted the collective, on rank 0's monotonic clock; missing "
             "where unknown. It is before `start_ns` where the rank computes meanwhile.",
+            "ns",
         ),
-        Column("start_ns", "int64", "ns", "Start of the wait on rank 0's monotonic clock."),
-        Column("dur_ns", "int64", "ns", "Length of the wait, its transfer included."),
+        Column("start_ns", "int64", "Start of the wait on rank 0's monotonic clock.", "ns"),
+        Column("dur_ns", "int64", "Length of the wait, its transfer included.", "ns"),
         _CLOCK_ERROR,
     ),
 )
@@ -193,13 +184,13 @@ GRADIENTS = Table(
     (
         _PASS,
         _SEGMENT,
-        Column("tensor", "category", "", "Name of the request as Horovod knows it."),
-        Column("size_bytes", "int64", "bytes", "Its size before compression."),
+        Column("tensor", "category", "Name of the request as Horovod knows it."),
+        Column("size_bytes", "int64", "Its size before compression.", "bytes"),
         Column(
             "sent_bytes",
             "int64",
-            "bytes",
             "What a rank sends of it per step, after compression; 0 on 1 rank.",
+            "bytes",
         ),
     ),
 )
@@ -214,21 +205,18 @@ EVENTS = Table(
         Column(
             "source",
             "category",
-            "",
             "Producer: recorder, or timeline; for DDP the records of its communication hook.",
         ),
         _RANK,
         Column(
             "step",
             "int64",
-            "",
             "Number of the step within its segment, from 0; -1 outside steps. That of "
             "`inferred_steps` for timelines without recorder files.",
         ),
         Column(
             "phase",
             "category",
-            "",
             "negotiation, operation or activity of Horovod; phantom for a negotiation without an "
             "operation (a joined rank answers for every cached tensor), which is no use of the "
             "tensor; part of a recorded step; mark for instants.",
@@ -236,19 +224,15 @@ EVENTS = Table(
         Column(
             "activity",
             "category",
-            "",
             "The producer's own name, verbatim. The mark `1` of a tensor is Horovod's note that "
             "rank 1 of the tensor's process set was ready, as rank 0 records it.",
         ),
-        Column("collective", "category", "", "ALLREDUCE, ADASUM, BROADCAST ...; empty where none."),
-        Column("tensor", "category", "", "Name of the tensor as in the file; empty where none."),
-        Column(
-            "occurrence", "int64", "", "Number of earlier uses of this tensor in the file, from 0."
-        ),
+        Column("collective", "category", "ALLREDUCE, ADASUM, BROADCAST ...; empty where none."),
+        Column("tensor", "category", "Name of the tensor as in the file; empty where none."),
+        Column("occurrence", "int64", "Number of earlier uses of this tensor in the file, from 0."),
         Column(
             "fusion_id",
             "int64",
-            "",
             "Same number for all operation and activity rows of one fused execution; -1 on all "
             "others.",
         ),
@@ -256,15 +240,15 @@ EVENTS = Table(
         Column(
             "dur_ns",
             "int64",
-            "ns",
             "Length; 0 for an instant, -1 where the end is not in the file.",
+            "ns",
         ),
         Column(
             "size_bytes",
             "Int64",
-            "bytes",
             "Payload of the tensor after compression, on rows of phase operation; missing where "
             "unknown and on all others.",
+            "bytes",
         ),
         _CLOCK_ERROR,
     ),
@@ -276,38 +260,35 @@ RANKS = Table(
     (
         _PASS,
         _RANK,
-        Column("local_rank", "int32", "", "Rank within its host, as `hvd.local_rank()`."),
-        Column("hostname", "category", "", "Host of the rank."),
-        Column("device", "category", "", "cpu, or cuda with the index of the GPU."),
-        Column("gpu", "category", "", "UUID of its GPU; empty on CPUs and where not recorded."),
-        Column("num_gpus", "int64", "", "GPUs that it sees; 0 without any and where unknown."),
+        Column("local_rank", "int32", "Rank within its host, as `hvd.local_rank()`."),
+        Column("hostname", "category", "Host of the rank."),
+        Column("device", "category", "cpu, or cuda with the index of the GPU."),
+        Column("gpu", "category", "UUID of its GPU; empty on CPUs and where not recorded."),
+        Column("num_gpus", "int64", "GPUs that it sees; 0 without any and where unknown."),
         Column(
             "backend",
             "category",
-            "",
             "What reduces its tensors: nccl, gloo, mpi; empty where not recorded.",
         ),
         Column(
             "engine",
             "category",
-            "",
             "ddp, fsdp or collectives where torch.distributed connects the ranks; empty under "
             "Horovod and without either, unknown where traces do not say it.",
         ),
-        Column("pid", "int64", "", "Process id on its host."),
-        Column("num_threads", "int64", "", "Threads of torch; -1 where unknown."),
-        Column("num_affinity_cores", "int64", "", "Cores in its affinity mask; 0 where unknown."),
+        Column("pid", "int64", "Process id on its host."),
+        Column("num_threads", "int64", "Threads of torch; -1 where unknown."),
+        Column("num_affinity_cores", "int64", "Cores in its affinity mask; 0 where unknown."),
         Column(
             "clock_method",
             "category",
-            "",
             "Alignment of its clock to rank 0's: same-clock, tcp, wall-clock, collectives (their "
             "ends, in traces) or none.",
         ),
-        Column("clock_offset_ns", "int64", "ns", "Aligned time minus its own time, at the start."),
-        Column("clock_drift_ppm", "float64", "ppm", "Drift: change of that offset per time."),
+        Column("clock_offset_ns", "int64", "Aligned time minus its own time, at the start.", "ns"),
+        Column("clock_drift_ppm", "float64", "Drift: change of that offset per time.", "ppm"),
         _CLOCK_ERROR,
-        Column("ended", "bool", "", "The rank ended by itself; false where it was killed."),
+        Column("ended", "bool", "The rank ended by itself; false where it was killed."),
     ),
 )
 
@@ -318,23 +299,21 @@ TURNS = Table(
     (
         _PASS,
         _SEGMENT,
-        Column(
-            "round", "int64", "", "Number of the round, from 0: one turn of each launch per round."
-        ),
-        Column("first_step", "int64", "", "Number of its first measured step."),
-        Column("num_steps", "int64", "", "Measured steps."),
-        Column("dur_ns", "int64", "ns", "Length, the steps before the measured ones included."),
+        Column("round", "int64", "Number of the round, from 0: one turn of each launch per round."),
+        Column("first_step", "int64", "Number of its first measured step."),
+        Column("num_steps", "int64", "Measured steps."),
+        Column("dur_ns", "int64", "Length, the steps before the measured ones included.", "ns"),
         Column(
             "other_cores",
             "float64",
-            "cores",
             "Cores kept busy by processes outside the launch; NaN where unknown.",
+            "cores",
         ),
         Column(
             "steal_share",
             "float64",
-            "ratio",
             "Share of processor time that the hypervisor took; NaN where unknown.",
+            "ratio",
         ),
     ),
 )

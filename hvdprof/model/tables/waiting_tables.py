@@ -2,9 +2,9 @@
 
 from hvdprof.model.schema import Column, Table
 
-_PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the manifest.")
-_SEGMENT = Column("segment", "category", "", "Id of the segment within the pass, as in the plan.")
-_RANK = Column("rank", "int64", "", "Rank as `hvd.rank()` returns it.")
+_PASS = Column("pass_id", "category", "Folder name of the pass, as in the manifest.")
+_SEGMENT = Column("segment", "category", "Id of the segment within the pass, as in the plan.")
+_RANK = Column("rank", "int64", "Rank as `hvd.rank()` returns it.")
 TIMELINE_WRITER = "timeline-writer"
 PATTERNS: dict[str, str] = {
     "persistent": "late in most steps",
@@ -33,27 +33,26 @@ CLOCKS = Table(
         _PASS,
         _SEGMENT,
         _RANK,
-        Column("exchange_error_ns", "int64", "ns", "Error bound of the clock exchange."),
+        Column("exchange_error_ns", "int64", "Error bound of the clock exchange.", "ns"),
         Column(
             "offset_low_ns",
             "float64",
-            "ns",
             "Smallest remaining correction of the rank's times, bounded by clock exchange and "
             "collectives. Waiting is computed from times corrected by the middle of low and high.",
+            "ns",
         ),
         Column(
-            "offset_high_ns", "float64", "ns", "Largest remaining correction of the rank's times."
+            "offset_high_ns", "float64", "Largest remaining correction of the rank's times.", "ns"
         ),
         Column(
             "u_ns",
             "float64",
-            "ns",
             "Clock error u, half of that interval: no wait below 2u is attributed to a rank.",
+            "ns",
         ),
         Column(
             "consistent",
             "bool",
-            "",
             "Clock exchange and collectives agree; otherwise u is that of the exchange.",
         ),
     ),
@@ -65,18 +64,17 @@ COLLECTIVE_ARRIVALS = Table(
     (
         _PASS,
         _SEGMENT,
-        Column("step", "int64", "", "Number of the step within its segment, from 0."),
-        Column("tensor", "category", "", "Name of the request as Horovod knows it."),
-        Column("num_ranks", "int64", "", "Ranks with a ready time in this step."),
-        Column("first_ns", "int64", "ns", "Ready time on the first rank, on rank 0's clock."),
-        Column("second_last_ns", "int64", "ns", "Ready time on the second-last rank."),
-        Column("last_ns", "int64", "ns", "Ready time on the last rank."),
-        Column("last_rank", "int64", "", "The rank with the last ready time."),
-        Column("wait_sum_ns", "int64", "ns", "Sum over ranks of the wait for the last rank."),
+        Column("step", "int64", "Number of the step within its segment, from 0."),
+        Column("tensor", "category", "Name of the request as Horovod knows it."),
+        Column("num_ranks", "int64", "Ranks with a ready time in this step."),
+        Column("first_ns", "int64", "Ready time on the first rank, on rank 0's clock.", "ns"),
+        Column("second_last_ns", "int64", "Ready time on the second-last rank.", "ns"),
+        Column("last_ns", "int64", "Ready time on the last rank.", "ns"),
+        Column("last_rank", "int64", "The rank with the last ready time."),
+        Column("wait_sum_ns", "int64", "Sum over ranks of the wait for the last rank.", "ns"),
         Column(
             "decided",
             "bool",
-            "",
             "The gap between the last two ranks exceeds the sum of their clock errors.",
         ),
     ),
@@ -89,44 +87,44 @@ CAUSED_WAIT = Table(
         _PASS,
         _SEGMENT,
         _RANK,
-        Column("num_steps", "int64", "", "Steady steps analysed."),
+        Column("num_steps", "int64", "Steady steps analysed."),
         Column(
             "share_last",
             "float64",
-            "ratio",
             "Share of steps in which the rank arrived last by more than the clock error.",
+            "ratio",
         ),
         Column(
             "share_undecided",
             "float64",
-            "ratio",
             "Share of steps without a decided last rank (gap below the clock error).",
+            "ratio",
         ),
         Column(
-            "waited_ns", "float64", "ns", "Wait of the rank itself for the last rank, per step."
+            "waited_ns", "float64", "Wait of the rank itself for the last rank, per step.", "ns"
         ),
         Column(
             "wait_as_last_ns",
             "float64",
-            "ns",
             "Wait as last rank, per step: gap between the second-last arrival and its own; 0 in "
             "steps in which the rank is not last.",
+            "ns",
         ),
         Column(
             "caused_wait_ns",
             "float64",
-            "ns",
             "Wait caused (Shapley), per step: each gap between two arrivals costs gap x waiting "
             "ranks, split equally among the ranks still missing. Sums over ranks to all waiting.",
+            "ns",
         ),
         Column(
             "cost_ns",
             "float64",
-            "ns",
             "Step-time cost, per step: the sum of `rank_costs` over the phases, 0 at least. Over "
             "the ranks it sums to what their differences add to the step. NaN without an account.",
+            "ns",
         ),
-        Column("cost_share", "float64", "ratio", "`cost_ns` divided by the step time."),
+        Column("cost_share", "float64", "`cost_ns` divided by the step time.", "ratio"),
     ),
 )
 STRAGGLERS = Table(
@@ -140,49 +138,46 @@ STRAGGLERS = Table(
         Column(
             "pattern",
             "str",
-            "",
             "persistent, from-step, for-a-while, growing, periodic, irregular, rotating, "
             "timeline-writer (rank 0 writes the timeline) or none.",
         ),
         Column(
             "phase",
             "str",
-            "",
             "Phase of the delay: data, forward, backward, before_update (from the end of backward "
             "to the update), optimizer, outside (all phases), evaluation (the same, of a rank that "
             "evaluates while others do not), or mixed (no single phase); empty without a "
             "straggler, and of jitter without single stalls.",
         ),
-        Column("phase_share", "float64", "ratio", "Share of the delay in this phase."),
-        Column("period_steps", "float64", "", "Period in steps; NaN unless it is periodic."),
+        Column("phase_share", "float64", "Share of the delay in this phase.", "ratio"),
+        Column("period_steps", "float64", "Period in steps; NaN unless it is periodic."),
         Column(
             "num_events",
             "int64",
-            "",
             "Delays of the rank, consecutive steps as one; late steps of those that last.",
         ),
-        Column("first_step", "Int64", "", "First affected step; missing without a delay."),
-        Column("share_last", "float64", "ratio", "Share of steps in which the rank is last."),
-        Column("share_last_low", "float64", "ratio", "Lower end of the 95 % interval (Wilson)."),
-        Column("share_last_high", "float64", "ratio", "Upper end of the 95 % interval (Wilson)."),
+        Column("first_step", "Int64", "First affected step; missing without a delay."),
+        Column("share_last", "float64", "Share of steps in which the rank is last.", "ratio"),
+        Column("share_last_low", "float64", "Lower end of the 95 % interval (Wilson).", "ratio"),
+        Column("share_last_high", "float64", "Upper end of the 95 % interval (Wilson).", "ratio"),
         Column(
             "share_late",
             "float64",
-            "ratio",
             "Share of steps with a lateness of 5 % of the step or more.",
+            "ratio",
         ),
-        Column("longest_run", "int64", "", "Longest run of consecutive late steps."),
-        Column("lateness_ns", "float64", "ns", "Mean lateness; negative where the rank is early."),
-        Column("lateness_low_ns", "float64", "ns", "Lower end of the 95 % interval."),
-        Column("lateness_high_ns", "float64", "ns", "Upper end of the 95 % interval."),
+        Column("longest_run", "int64", "Longest run of consecutive late steps."),
+        Column("lateness_ns", "float64", "Mean lateness; negative where the rank is early.", "ns"),
+        Column("lateness_low_ns", "float64", "Lower end of the 95 % interval.", "ns"),
+        Column("lateness_high_ns", "float64", "Upper end of the 95 % interval.", "ns"),
         Column(
             "lateness_when_late_ns",
             "float64",
-            "ns",
             "Mean lateness over the late steps; NaN without late steps.",
+            "ns",
         ),
-        Column("cost_ns", "float64", "ns", "As in `caused_wait`."),
-        Column("cost_share", "float64", "ratio", "As in `caused_wait`."),
+        Column("cost_ns", "float64", "As in `caused_wait`.", "ns"),
+        Column("cost_share", "float64", "As in `caused_wait`.", "ratio"),
     ),
 )
 LATENESS = Table(
@@ -192,9 +187,9 @@ LATENESS = Table(
     (
         _PASS,
         _SEGMENT,
-        Column("step", "int64", "", "Number of the step within its segment, from 0."),
+        Column("step", "int64", "Number of the step within its segment, from 0."),
         _RANK,
-        Column("lateness_ns", "float64", "ns", "Lateness; negative where the rank is early."),
+        Column("lateness_ns", "float64", "Lateness; negative where the rank is early.", "ns"),
     ),
 )
 WAITING_TABLES: tuple[Table, ...] = (
@@ -209,44 +204,43 @@ RANK_COSTS = Table(
     "What each rank costs in each phase of the steps of one launch, per step. With `shared_ns` "
     "of each phase once, the costs of all ranks, and the transfer, they sum to the step time.",
     (
-        Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
-        Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
-        Column("rank", "int64", "", "Rank as `hvd.rank()` returns it."),
+        Column("pass_id", "category", "Folder name of the pass, as in the manifest."),
+        Column("segment", "category", "Id of the segment within the pass, as in the plan."),
+        Column("rank", "int64", "Rank as `hvd.rank()` returns it."),
         Column(
             "phase",
             "str",
-            "",
             "data, forward, backward, before_update (from the end of backward to the update), "
             "optimizer, outside (all phases), evaluation; mixed without phases.",
         ),
-        Column("own_ns", "float64", "ns", "Time of the rank in the phase, without waits."),
+        Column("own_ns", "float64", "Time of the rank in the phase, without waits.", "ns"),
         Column(
             "later_ns",
             "float64",
-            "ns",
             "That time less the median of the other ranks in the same step; negative where the "
             "rank is faster.",
+            "ns",
         ),
-        Column("later_share", "float64", "ratio", "`later_ns` divided by the step time."),
+        Column("later_share", "float64", "`later_ns` divided by the step time.", "ratio"),
         Column(
             "shared_ns",
             "float64",
-            "ns",
             "What at least half of the ranks spend there in the same step; equal for all ranks.",
+            "ns",
         ),
         Column(
             "cost_ns",
             "float64",
-            "ns",
             "What its time beyond the shared one adds to the step: the Shapley value among all "
             "ranks, split over phases in proportion.",
+            "ns",
         ),
-        Column("cost_share", "float64", "ratio", "`cost_ns` divided by the step time."),
+        Column("cost_share", "float64", "`cost_ns` divided by the step time.", "ratio"),
         Column(
             "saved_if_removed_ns",
             "float64",
-            "ns",
             "What the step would lose without that time beyond the shared one, all else as it is.",
+            "ns",
         ),
     ),
 )

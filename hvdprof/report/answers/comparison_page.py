@@ -49,7 +49,8 @@ def comparison_page(comparison: Comparison) -> Page:
         (Section(title, sentences=sentences),) if sentences else ()
         for title, sentences in lists.items()
     )
-    moved, unmoved = tuple(cause_sections(comparison)), _no_cause_of(comparison)
+    numbers = (int(comparison.cells[f"num_{side}"].min()) for side in ("first", "second"))
+    moved, unmoved = tuple(cause_sections(comparison)), no_cause_text(comparison.causes, *numbers)
     return Page(
         (
             Section(verdict=comparison.sentence, caveat=comparison.caveat, caption=sides),
@@ -62,11 +63,6 @@ def comparison_page(comparison: Comparison) -> Page:
         ),
         notes=comparison.notes,
     )
-
-
-def _no_cause_of(comparison: Comparison) -> str:
-    numbers = (int(comparison.cells[f"num_{side}"].min()) for side in ("first", "second"))
-    return no_cause_text(comparison.causes, *numbers)
 
 
 def no_cause_text(differences: pd.DataFrame, num_first: int, num_second: int) -> str:

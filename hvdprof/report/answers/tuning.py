@@ -54,15 +54,11 @@ def _page(tuning: Tuning) -> Page:
     )
     job = Section(
         caveat=tuning.caveat,
-        caption=_job(tuning),
+        caption=f"{shlex.join(tuning.command)} on {tuning.num_ranks} ranks",
         sentences=(f"Present setting: {tuning.present}", _again(tuning)),
     )
     of_lists = (Section(title, sentences=lines) for title, lines in found.items() if lines)
     return Page((verdict, job, *_tables(tuning), *of_lists))
-
-
-def _job(tuning: Tuning) -> str:
-    return f"{shlex.join(tuning.command)} on {tuning.num_ranks} ranks"
 
 
 def _again(tuning: Tuning) -> str:

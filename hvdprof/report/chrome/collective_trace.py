@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.errors import UsageError
-from hvdprof.model.arrays import Float64s
-from hvdprof.model.interval_lanes import lanes_without_overlap
+from hvdprof.figures.timeline.derived_spans import lanes_without_overlap
 from hvdprof.model.run import Run
 from hvdprof.model.tables.nsys_tables import NSYS_GPUS, NsysEvents, NsysKind
 from hvdprof.model.tables.rank_collective_tables import (
@@ -55,11 +54,16 @@ def collective_content(run: Run, job: str | None = None) -> TraceContent:
     ends = calls["end_ns"].astype("Int64")
     last_ns = int(max(starts.max(), ends.max() if ends.notna().any() else 0))
     is_open = ends.isna() & (calls["state"].astype(str) != COMPLETED)
+    # GB/s of each call, as logs of the Inspector state it; NaN where none does.
+    keys = ["group", "seq", "start_ns", "end_ns"]
+    logs = run.table(INSPECTOR_COLLECTIVES.name).rename(columns={"communicator": "group"})
+    known = logs.astype({"group": str}).drop_duplicates(keys).set_index(keys)["busbw_gb_s"]
+    of_calls = pd.MultiIndex.from_frame(calls.astype({"group": str})[keys])
     calls = calls.assign(
         begin_ns=starts,
         finish_ns=ends.where(~is_open, last_ns),
         is_open=is_open,
-        busbw_gb_s=_bandwidths(run, calls),
+        busbw_gb_s=known.reindex(of_calls).to_numpy(np.float64),
     ).sort_values("begin_ns", kind="stable")
     lanes: list[Lane] = []
     sources: list[list[TraceEvent]] = []
@@ -99,15 +103,6 @@ def _hosts(run: Run, calls: pd.DataFrame) -> dict[int, str]:
     whole = logs[(logs["num_ranks"] == logs["num_ranks"].max()).fillna(value=False)]
     known = whole[["rank", "host"]].dropna().drop_duplicates("rank").itertuples(index=False)
     return {int(rank): f" ({host})" for rank, host in known if host}
-
-
-def _bandwidths(run: Run, calls: pd.DataFrame) -> Float64s:
-    """GB/s of each call, as logs of the Inspector state it; NaN where none does."""
-    keys = ["group", "seq", "start_ns", "end_ns"]
-    logs = run.table(INSPECTOR_COLLECTIVES.name).rename(columns={"communicator": "group"})
-    known = logs.astype({"group": str}).drop_duplicates(keys).set_index(keys)["busbw_gb_s"]
-    of_calls = pd.MultiIndex.from_frame(calls.astype({"group": str})[keys])
-    return known.reindex(of_calls).to_numpy(np.float64)
 
 
 def _instead(run: Run) -> str:

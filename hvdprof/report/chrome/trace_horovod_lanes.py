@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.interval_lanes import lanes_without_overlap
+from hvdprof.figures.timeline.derived_spans import lanes_without_overlap
 from hvdprof.report.chrome.trace_selection import (
     EventKind,
     Lane,

@@ -77,7 +77,11 @@ def select_pass(
         if wanted.empty:
             where = f" in pass {pass_id}" if pass_id else ""
             raise UsageError(f"No model {model!r} was recorded{where}.", hint=_list_of(recorded))
-    chosen = _best(wanted)
+    ranked = wanted.assign(
+        is_trace=wanted["mode"].astype(str) == Mode.TRACE, first=-wanted["repeat"]
+    )
+    ranked = ranked.sort_values(["is_trace", "size", "first"], ascending=False, kind="stable")
+    chosen = str(ranked["pass_id"].iloc[0])
     if chosen in set(run.table(WINDOWS.name)["pass_id"]):
         raise UsageError(
             f"Pass {chosen} is a light recording: it holds means over windows, no single steps.",
@@ -85,14 +89,6 @@ def select_pass(
         )
     known = COLLECTIVES.empty() if collectives is None else collectives
     return _cut(run, wanted, chosen, known)
-
-
-def _best(segments: pd.DataFrame) -> str:
-    ranked = segments.assign(
-        is_trace=segments["mode"].astype(str) == Mode.TRACE, first=-segments["repeat"]
-    )
-    ranked = ranked.sort_values(["is_trace", "size", "first"], ascending=False, kind="stable")
-    return str(ranked["pass_id"].iloc[0])
 
 
 def _cut(run: Run, segments: pd.DataFrame, pass_id: str, collectives: pd.DataFrame) -> TracedPass:

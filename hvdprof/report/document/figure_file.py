@@ -55,7 +55,7 @@ def write_history(found: History, path: Path, *, overwrite: bool = False) -> Non
             f"{path} is no image.", hint=f"File names that end in {', '.join(IMAGE_SUFFIXES)}."
         )
     with needs_extra(_IMAGE, "report"):
-        from hvdprof.figures.history_figure import history_figure
+        from hvdprof.figures.time_differences import history_figure
     _require_kaleido()
     _write(history_figure(found).to_json(), path, overwrite=overwrite)
 

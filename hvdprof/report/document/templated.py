@@ -37,6 +37,9 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
     manifest = analysis.run.manifest
     cell = verdict_cell(analysis)
     shown_tiles = () if is_of_files_alone(analysis) else tiles(analysis)
+    # A fence for code in Markdown that is longer than any within the text.
+    text = shlex.join(manifest.command)
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     return (
         _environment(is_html=is_html)
         .get_template(template)
@@ -56,7 +59,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
             sections=(*sections_of(analysis), *forecast_sections(analysis)),
             name=run_label(analysis.run),
             command=shlex.join(manifest.command),
-            fence=_fence(shlex.join(manifest.command)),
+            fence="`" * max(3, longest + 1),
             version=manifest.hvdprof_version or __version__,
             **more,
         )
@@ -100,9 +103,3 @@ def _environment(*, is_html: bool) -> jinja2.Environment:
 def _shown(value: object) -> object:
     """A text of a file without control characters; markup of hvdprof itself as it is."""
     return printable_lines(value) if type(value) is str else value
-
-
-def _fence(text: str) -> str:
-    """A fence for code in Markdown that is longer than any within the text."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    return "`" * max(3, longest + 1)

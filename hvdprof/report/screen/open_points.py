@@ -11,8 +11,7 @@ from hvdprof import units
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name, place_of, plain_sentence
 from hvdprof.model.causes import CAUSES
-from hvdprof.model.cell_key import of_base_cell, place_name
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.line_tables import LINE_CAUSES

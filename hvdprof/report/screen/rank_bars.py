@@ -9,8 +9,7 @@ from hvdprof import units
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import ranks_of, where
 from hvdprof.model.causes import PART_NAMES, RECORDED_PARTS
-from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.launch_key import LAUNCH, Mode
+from hvdprof.model.cell_key import LAUNCH, Mode, of_base_cell
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import BREAKDOWN

@@ -15,8 +15,7 @@ from hvdprof import units
 from hvdprof.model.arrays import Float64s, FrameRow
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import STRAGGLER
-from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.launch_key import LAUNCH, Mode
+from hvdprof.model.cell_key import LAUNCH, Mode, of_base_cell
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.waiting_tables import RANK_COSTS

@@ -85,9 +85,13 @@ def tiles(analysis: RunAnalysis, cell: FrameRow | None = None) -> tuple[Tile, ..
             Tile(_POTENTIAL, missing, ""),
             _trust(analysis, None),
         )
+    rate = throughput_text(row)
+    efficiency = float(row["efficiency"])
+    known = efficiency > 0 and not row["oversubscribed"]
+    ideal = f"ideal {units.rate(row['samples_per_s'] / efficiency)}" if known else ""
     return (
         _efficiency(row),
-        _throughput(row),
+        Tile(_THROUGHPUT, rate, ideal, fact=THROUGHPUT_FACT),
         _cause(analysis, row),
         _potential(analysis, row),
         _trust(analysis, row),
@@ -138,14 +142,6 @@ def throughput_text(row: FrameRow) -> str:
     if high - low > value:
         return f"{_NOISY}: {units.rate(low)} to {units.rate(high)}"
     return units.rate_interval(value, low, high)
-
-
-def _throughput(row: FrameRow) -> Tile:
-    rate = throughput_text(row)
-    efficiency = float(row["efficiency"])
-    known = efficiency > 0 and not row["oversubscribed"]
-    ideal = f"ideal {units.rate(row['samples_per_s'] / efficiency)}" if known else ""
-    return Tile(_THROUGHPUT, rate, ideal, fact=THROUGHPUT_FACT)
 
 
 def _cause(analysis: RunAnalysis, row: FrameRow) -> Tile:

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.arrays import Float64s
 from hvdprof.model.file_page import FilePage
 from hvdprof.report.finding_texts import NOT_IN_FILE, file_texts
 from hvdprof.report.json_values import JsonObject, json_value
@@ -82,7 +81,11 @@ def _title(run: dict[Hashable, object]) -> str:
 
 
 def _shape_run(title: str, rows: pd.DataFrame) -> Section:
-    rows = rows.assign(known_gb_s=_bandwidths(rows))
+    # Bus bandwidths; where two printed decimals say little, by size, time and the best row.
+    printed = rows["busbw_gb_s"].to_numpy(dtype=np.float64)
+    of_size = (rows["size_bytes"] / rows["time_ns"].clip(lower=1)).to_numpy(dtype=np.float64)
+    factor = printed.max() / max(of_size[printed.argmax()], 1e-12)
+    rows = rows.assign(known_gb_s=np.where(printed >= _FEWEST_DIGITS, printed, factor * of_size))
     kinds = [column for column in ("dtype", "redop", "root") if len(rows[column].unique()) > 1]
     lines = rows.groupby("line", sort=True)
     shown = _shown_lines(rows)
@@ -95,14 +98,6 @@ def _shape_run(title: str, rows: pd.DataFrame) -> Section:
         rows=tuple(tuple(_cells(members, kinds)) for line, members in lines if line in shown),
         sentences=(_hint(smaller, str(rows.iloc[0]["file"])),) if hidden else (),
     )
-
-
-def _bandwidths(rows: pd.DataFrame) -> Float64s:
-    """Bus bandwidths; where two printed decimals say little, by size, time and the best row."""
-    printed = rows["busbw_gb_s"].to_numpy(dtype=np.float64)
-    of_size = (rows["size_bytes"] / rows["time_ns"].clip(lower=1)).to_numpy(dtype=np.float64)
-    factor = printed.max() / max(of_size[printed.argmax()], 1e-12)
-    return np.where(printed >= _FEWEST_DIGITS, printed, factor * of_size)
 
 
 def _hint(what: str, file: str) -> str:

@@ -7,8 +7,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH, of_base_cell
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.run_tables import TURNS

@@ -14,13 +14,11 @@ from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import ENGINE_DIFFS
 from hvdprof.model.tables.window_tables import SESSIONS
 from hvdprof.report.screen.file_tiles import attached_pages
-from hvdprof.report.sections.caused_wait import caused_wait_sections
-from hvdprof.report.sections.code_lines import line_sections
-from hvdprof.report.sections.engines import engine_sections
+from hvdprof.report.sections.code_lines import caused_wait_sections, line_sections
 from hvdprof.report.sections.file_page import file_sections, nccl_test_sections
 from hvdprof.report.sections.live_events import live_sections, session_sections
 from hvdprof.report.sections.machine import machine_sections
-from hvdprof.report.sections.network import collective_sections, network_sections
+from hvdprof.report.sections.network import collective_sections, engine_sections, network_sections
 from hvdprof.report.sections.section import Section
 
 

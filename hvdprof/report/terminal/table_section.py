@@ -89,9 +89,10 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
         print_hanging(console, "  ", constants)
     varying = [column for column in columns if column not in same] or columns
     rows = list(zip(*(texts[column.name] for column in varying), strict=True))
+    # The interval of a number on a line of its own.
     grids = [
         _grid(varying, rows),
-        _grid(varying, [[_broken(text) for text in row] for row in rows]),
+        _grid(varying, [[text.replace(" (", "\n(", 1) for text in row] for row in rows]),
     ]
     fitting = (grid for grid in grids if natural_width(console, grid) <= console.width)
     grid = next(fitting, None)
@@ -102,11 +103,6 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
     if len(frame) > MOST_ROWS:
         left = units.count(len(frame) - MOST_ROWS)
         console.print(f'  ... and {left} rows more: hvdprof sql RUN "SELECT * FROM {table.name}"')
-
-
-def _broken(text: str) -> str:
-    """The interval of a number on a line of its own."""
-    return text.replace(" (", "\n(", 1)
 
 
 def _grid(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Grid:

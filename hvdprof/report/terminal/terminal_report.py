@@ -64,7 +64,10 @@ class TerminalReporter:
             print_section(console, section)
         _print_failed(console, page)
         _print_skipped(console, page)
-        _print_warnings(console, page)
+        if page.warnings:
+            console.print(Text("\nWarnings", style="bold yellow"))
+        for warning in page.warnings:
+            print_hanging(console, "  ! ", warning)
         _print_run(console, page)
 
 
@@ -127,7 +130,9 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
         frame.add_row(
             row.np,
             row.setting.replace(" ", "\n", 1),
-            _rate_below(row.samples_per_s, tight=tight),
+            _interval_below(
+                row.samples_per_s.replace(" ±", "\n±") if tight else row.samples_per_s, tight=tight
+            ),
             f"{row.step_median}\n{row.step_p95}",
             _efficiency(row, _interval_below(row.efficiency, tight=tight)),
             f"{row.blocked}\n{row.blocked_share}",
@@ -142,10 +147,6 @@ def _efficiency(row: CellRow, text: str) -> Text:
     if row.oversubscribed:
         return Text(text, style="not dim yellow")
     return Text(text, style="dim" if row.is_wide else "bold")
-
-
-def _rate_below(text: str, *, tight: bool) -> str:
-    return _interval_below(text.replace(" ±", "\n±") if tight else text, tight=tight)
 
 
 def _interval_below(text: str, *, tight: bool) -> str:
@@ -169,13 +170,6 @@ def _print_skipped(console: Console, page: Page) -> None:
         print_hanging(console, "  ", skipped.reason)
         for cells in skipped.cells:
             print_hanging(console, "    ", cells, style="dim")
-
-
-def _print_warnings(console: Console, page: Page) -> None:
-    if page.warnings:
-        console.print(Text("\nWarnings", style="bold yellow"))
-    for warning in page.warnings:
-        print_hanging(console, "  ! ", warning)
 
 
 def _print_run(console: Console, page: Page) -> None:

@@ -130,13 +130,9 @@ def _title(verdict: Verdict, baseline: str, lost_ns: float) -> str:
 
 
 def _reference(analysis: RunAnalysis) -> str:
-    baseline = _baseline(analysis)
-    is_weak = keeps_batches(analysis.scaling, analysis.verdict.model)
-    return baseline if is_weak else f"as many samples take with {baseline}"
-
-
-def _baseline(analysis: RunAnalysis) -> str:
     scaling, verdict = analysis.scaling, analysis.verdict
     cells = scaling[(scaling["model"] == verdict.model) & (scaling["np"] == verdict.np)]
     names = cells.loc[cells["engine"] == verdict.engine, "baseline"]
-    return str(names.iloc[0]) if len(names) else "its baseline"
+    baseline = str(names.iloc[0]) if len(names) else "its baseline"
+    is_weak = keeps_batches(analysis.scaling, analysis.verdict.model)
+    return baseline if is_weak else f"as many samples take with {baseline}"

@@ -1,14 +1,21 @@
-"""Why a launcher ended before its ranks began: how that shows, what it means, what to do.
+"""Why a segment has no result, and why a launcher ended before its ranks began.
 
 Each pattern is the first causal text of a real failure, which launchers bury below what followed
 from it; it may span lines. Open MPI 4 and 5, Hydra, ``horovodrun``, ``torchrun``, ``srun`` and ssh.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 _LONGEST = 300
 """Characters of the causal text that are shown."""
+
+NO_PROGRESS = "no progress on any rank"
+NOT_RETRIED = "not retried because"
+STALL_KILL = "ended by --stall-kill: "
+UNEQUAL = "unequal numbers of batches per rank"
+WAS_INTERRUPTED = "it was interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +218,9 @@ def launcher_failure(printed: str) -> KnownLauncherFailure | None:
     Args:
         printed: Lines of the launch without tags of ranks.
     """
+    # What a pattern has put into groups, else all that it matches.
     found = [
-        (match.start(), number, _causal_text(match))
+        (match.start(), number, ": ".join(filter(None, match.groups())) or match[0])
         for number, one in enumerate(LAUNCHER_FAILURES)
         if (match := one.pattern.search(printed)) is not None
     ]
@@ -222,6 +230,56 @@ def launcher_failure(printed: str) -> KnownLauncherFailure | None:
     return KnownLauncherFailure(LAUNCHER_FAILURES[number], " ".join(text.split())[:_LONGEST])
 
 
-def _causal_text(match: re.Match[str]) -> str:
-    """What a pattern has put into groups, else all that it matches."""
-    return ": ".join(filter(None, match.groups())) or match[0]
+class FailureKind(StrEnum):
+    """What programs distinguish; most failures are of no kind.
+
+    ``HUNG`` was ended by hvdprof because no rank made progress, ``STALLED`` because of a stall, or
+    ended itself in one. ``NOT_RETRIED`` failed alike before, and was not started.
+    """
+
+    HUNG = "hung"
+    STALLED = "stalled"
+    UNEQUAL = "unequal-batches"
+    INTERRUPTED = "interrupted"
+    NOT_RETRIED = "not-retried"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a segment has no result: one sentence, and the evidence for it.
+
+    ``kind`` is one of ``FailureKind``, or None; ``detail`` is the clause of the reason on which
+    ranks had fewer batches. ``rank`` is the rank that failed first where that is known, and
+    ``host`` where it ran; ``exit_code`` and ``signal`` are that process's; ``lines`` are the last
+    lines printed that explain it.
+    """
+
+    reason: str
+    kind: str | None = None
+    detail: str = ""
+    rank: int | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    lines: list[str] = field(default_factory=list)
+    host: str | None = None
+
+
+_BEGINNINGS = {
+    NO_PROGRESS: FailureKind.HUNG,
+    STALL_KILL: FailureKind.STALLED,
+    WAS_INTERRUPTED: FailureKind.INTERRUPTED,
+    NOT_RETRIED: FailureKind.NOT_RETRIED,
+}
+
+
+def with_kind(failure: Failure) -> Failure:
+    """A failure of schema 1 or 2 of the manifest, whose reason alone states its kind.
+
+    This is the one place that reads a reason.
+    """
+    _, is_unequal, what = failure.reason.partition(f"; {UNEQUAL}: ")
+    if is_unequal:
+        return replace(failure, kind=FailureKind.UNEQUAL, detail=f"{UNEQUAL}: {what}")
+    kinds = (kind for begin, kind in _BEGINNINGS.items() if failure.reason.startswith(begin))
+    is_stalled = " gave up waiting: " in failure.reason and "; stall " in failure.reason
+    return replace(failure, kind=next(kinds, FailureKind.STALLED if is_stalled else None))

@@ -16,7 +16,7 @@ from hvdprof.analyze.pipeline import findings
 from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.table_catalogue import TABLES
-from hvdprof.rundir.failures.failure import Failure, with_kind
+from hvdprof.rundir.failures.launcher_failures import Failure, with_kind
 from hvdprof.rundir.launch_format import DdpFacts
 from hvdprof.rundir.recording.stall_format import StallCause
 from tests.builders.declared_rows import declared_rows

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.steps.measured_launches import launches, mark_steady
-from hvdprof.model.launch_key import LAUNCH, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, rows_by_launch
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS

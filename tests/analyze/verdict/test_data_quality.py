@@ -8,7 +8,7 @@ from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.api import load_run
 from hvdprof.model.notes import Note, NoteCode, texts
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, autoregressive, sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run

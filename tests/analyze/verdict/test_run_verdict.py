@@ -9,7 +9,7 @@ from hvdprof.analyze.verdict.run_verdict import verdict
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.model.tables.waterfall_tables import WATERFALL
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.finished_analysis import finding, manifest
 from tests.builders.run_directory import PassSpec, SegmentSpec, skipped, typical_parts

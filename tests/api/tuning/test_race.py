@@ -24,7 +24,7 @@ from hvdprof.errors import (
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.model.results.tuning import Candidate
-from hvdprof.rundir.failures.failure import Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind
 from hvdprof.rundir.layout import TuningPaths
 from hvdprof.rundir.manifest import Status
 from tests.builders.finished_analysis import manifest, pass_record, segment

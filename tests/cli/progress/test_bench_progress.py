@@ -7,7 +7,7 @@ from hvdprof import api
 from hvdprof.cli.progress.bench_progress import TimeLeft, progress_for
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings

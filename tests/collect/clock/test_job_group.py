@@ -9,7 +9,7 @@ import pytest
 
 from hvdprof.collect.clock import job_group
 from hvdprof.collect.clock.job_group import horovod_ranks, rank_group
-from hvdprof.collect.identity import Identity, identity_from_horovod, loaded_horovod
+from hvdprof.collect.host_facts import Identity, identity_from_horovod, loaded_horovod
 
 TWO = Identity(rank=1, size=2, local_rank=1, local_size=2)
 

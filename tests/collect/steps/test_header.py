@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hvdprof.collect.identity import Identity
+from hvdprof.collect.host_facts import Identity
 from hvdprof.collect.steps.header import LineWriter, header_line
 
 ALONE = Identity(0, 1, 0, 1)

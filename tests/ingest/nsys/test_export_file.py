@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from hvdprof.api import analyze_files, load_run
-from hvdprof.ingest.nsys.export_database import opened_export
 from hvdprof.ingest.nsys.export_file import step_ranges
+from hvdprof.ingest.nsys.nccl_payloads import opened_export
 from tests.builders.nsys_exports import PID, Kernel, Range, write_export
 from tests.builders.places import CORPUS, needs_corpus
 

@@ -9,9 +9,9 @@ TABLE = Table(
     "example",
     "One thing.",
     (
-        Column("file", "category", "", "A name."),
-        Column("step", "int64", "", "A number."),
-        Column("size", "Int64", "", "A number or none."),
+        Column("file", "category", "A name."),
+        Column("step", "int64", "A number."),
+        Column("size", "Int64", "A number or none."),
     ),
 )
 

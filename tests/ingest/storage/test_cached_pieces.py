@@ -11,8 +11,8 @@ TABLE = Table(
     "numbers",
     "One number.",
     (
-        Column("pass_id", "category", "", "The file."),
-        Column("value", "int64", "ns", "The number."),
+        Column("pass_id", "category", "The file."),
+        Column("value", "int64", "The number.", "ns"),
     ),
 )
 

@@ -16,13 +16,13 @@ TABLE = Table(
     "numbers",
     "One number.",
     (
-        Column("pass_id", "category", "", "The file."),
-        Column("tensor", "category", "", "A name of many."),
-        Column("rank", "int32", "", "A small number."),
-        Column("start_ns", "int64", "ns", "A large number."),
-        Column("size_bytes", "Int64", "bytes", "A number that can be missing."),
-        Column("share", "float64", "", "A ratio."),
-        Column("warmup", "bool", "", "A flag."),
+        Column("pass_id", "category", "The file."),
+        Column("tensor", "category", "A name of many."),
+        Column("rank", "int32", "A small number."),
+        Column("start_ns", "int64", "A large number.", "ns"),
+        Column("size_bytes", "Int64", "A number that can be missing.", "bytes"),
+        Column("share", "float64", "A ratio."),
+        Column("warmup", "bool", "A flag."),
     ),
 )
 
@@ -101,7 +101,7 @@ def test_another_number_of_rows_is_an_error(tmp_path: Path) -> None:
 
 def test_texts_of_any_length_are_not_mapped() -> None:
     assert can_be_mapped(TABLE)
-    assert not can_be_mapped(Table("t", "T.", (Column("line", "str", "", "A line."),)))
+    assert not can_be_mapped(Table("t", "T.", (Column("line", "str", "A line."),)))
 
 
 def test_large_cached_tables_are_mapped_and_equal_those_in_memory(

@@ -16,15 +16,15 @@ TABLE = Table(
     "numbers",
     "One number.",
     (
-        Column("value", "int64", "ns", "The number."),
-        Column("name", "category", "", "Its name."),
-        Column("size", "Int64", "bytes", "May be missing."),
-        Column("text", "str", "", "A text."),
-        Column("share", "float64", "ratio", "May be NaN."),
-        Column("flag", "bool", "", "Yes or no."),
+        Column("value", "int64", "The number.", "ns"),
+        Column("name", "category", "Its name."),
+        Column("size", "Int64", "May be missing.", "bytes"),
+        Column("text", "str", "A text."),
+        Column("share", "float64", "May be NaN.", "ratio"),
+        Column("flag", "bool", "Yes or no."),
     ),
 )
-OTHER = Table("others", "Another.", (Column("value", "int64", "", "The number."),))
+OTHER = Table("others", "Another.", (Column("value", "int64", "The number."),))
 
 
 def frame(value: int = 1) -> pd.DataFrame:

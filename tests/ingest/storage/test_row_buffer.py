@@ -9,7 +9,7 @@ from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.schema import Column, Table
 
 DTYPES = ("category", "str", "int64", "int32", "Int64", "Int32", "float64", "bool", "boolean")
-TABLE = Table("all_dtypes", "A row.", tuple(Column(f"a_{name}", name, "", "x") for name in DTYPES))
+TABLE = Table("all_dtypes", "A row.", tuple(Column(f"a_{name}", name, "x") for name in DTYPES))
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 # The least of all whole numbers stands for a missing one.
@@ -56,7 +56,7 @@ def test_the_last_row_can_be_changed_wherever_the_border_of_packing_lies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(row_buffer, "_PACK_AT", 2)
-    buffer = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)))
+    buffer = Rows(Table("t", "A row.", (Column("n", "int64", "x"),)))
     for number in range(5):
         buffer.append(number)
         buffer.set_last(n=10 * number)
@@ -64,7 +64,7 @@ def test_the_last_row_can_be_changed_wherever_the_border_of_packing_lies(
 
 
 def test_columns_are_those_of_the_table() -> None:
-    buffer = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)))
+    buffer = Rows(Table("t", "A row.", (Column("n", "int64", "x"),)))
     with pytest.raises(ValueError, match="has no column other"):
         buffer.add(n=1, other=2)
     with pytest.raises(KeyError):
@@ -72,7 +72,7 @@ def test_columns_are_those_of_the_table() -> None:
 
 
 def test_many_rows_repeat_a_few() -> None:
-    columns = (Column("name", "category", "", "x"), Column("n", "Int64", "", "x"))
+    columns = (Column("name", "category", "x"), Column("n", "Int64", "x"))
     buffer = Rows(Table("t", "A row.", columns))
     buffer.append("a", None)
     buffer.extend([("b", None), ("a", 7)], np.array([0, 1, 0]), {"n": np.array([5, 6, 1 << 40])})
@@ -83,7 +83,7 @@ def test_many_rows_repeat_a_few() -> None:
 
 
 def test_categories_are_in_the_order_of_their_first_rows() -> None:
-    table = Table("names", "A row.", (Column("name", "category", "", "x"),))
+    table = Table("names", "A row.", (Column("name", "category", "x"),))
     buffer = Rows(table)
     names = [f"name {number * 7 % 30}" for number in range(60)]
     for name in names:
@@ -94,9 +94,7 @@ def test_categories_are_in_the_order_of_their_first_rows() -> None:
 def test_rows_put_aside_in_a_file_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "_ASIDE_AT", 10)
     columns = {"a": "category", "owner": "Int64", "n": "Int64", "line": "int64", "part": "float64"}
-    table = Table(
-        "t", "A row.", tuple(Column(name, dtype, "", "x") for name, dtype in columns.items())
-    )
+    table = Table("t", "A row.", tuple(Column(name, dtype, "x") for name, dtype in columns.items()))
     frames = []
     for aside in (False, True):
         buffer = Rows(table, aside=aside)
@@ -114,7 +112,7 @@ def test_rows_put_aside_in_a_file_are_the_same(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_file_of_rows_that_are_never_read_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_buffer, "_ASIDE_AT", 2)
-    buffer = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)), aside=True)
+    buffer = Rows(Table("t", "A row.", (Column("n", "int64", "x"),)), aside=True)
     buffer.extend([(1,)], np.zeros(3, dtype=np.int64), {})
     file = buffer._file
     del buffer

@@ -10,7 +10,7 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.watch_state import UnequalBatches
 from hvdprof.launch.processes.launch_process import LaunchOutcome
-from hvdprof.rundir.failures.failure import Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import WorkerEnd
 from tests.builders.stalls import stall_at_end

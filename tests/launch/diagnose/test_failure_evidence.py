@@ -7,7 +7,7 @@ import pytest
 from hvdprof.launch.diagnose import failure_evidence
 from hvdprof.launch.diagnose.failure_evidence import MemoryWatch, fail_without_timeline, with_place
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord, Status
 from hvdprof.rundir.plan import Segment

@@ -12,7 +12,7 @@ import pytest
 from hvdprof.launch.diagnose.rank_standings import training_stack
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.stall_watch import StallWatch
-from hvdprof.rundir.failures.failure import FailureKind
+from hvdprof.rundir.failures.launcher_failures import FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.stall_format import (
     RankWaitRecord,

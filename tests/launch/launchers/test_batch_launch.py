@@ -1,13 +1,32 @@
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.launchers.batch_launch import BatchLaunch, find_batch_launch, hosts_of_job
+from hvdprof.launch.launchers.batch_launch import (
+    BatchLaunch,
+    TensorFlowForItsEngines,
+    TensorFlowWorkers,
+    Torchrun,
+    find_batch_launch,
+    hosts_of_job,
+)
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.hosts import Host
 
 NODES = (Host("n1", 4), Host("n2", 4))
+
+JOB = Job(
+    size=2,
+    program=("python", "train.py", "--np=7"),
+    hosts=None,
+    environment={},
+    passed_on=(),
+    device="cpu",
+    engine="tf-multiworker",
+)
 
 
 def command(name: str, size: int, *, hosts: tuple[Host, ...] = NODES, device: str = "cpu") -> str:
@@ -102,3 +121,30 @@ def test_the_program_is_looked_up_inside_of_a_job(
     assert find_batch_launch("pals") == BatchLaunch(
         "pals", str(tmp_path / "mpiexec"), (Host("n1", 4),)
     )
+
+
+def test_one_process_of_its_own_starts_the_workers():
+    command = TensorFlowWorkers().command(JOB)
+
+    assert command[0] == sys.executable
+    assert command[-5:] == ["--np=2", "--", "python", "train.py", "--np=7"]
+    assert "hvdprof.launch.remote.tensorflow_workers" in command
+
+
+def test_a_strategy_of_one_process_has_one_worker():
+    assert "--np=1" in TensorFlowWorkers().command(replace(JOB, engine="tf-mirrored"))
+
+
+def test_a_parameter_server_is_started_beside_its_workers():
+    command = TensorFlowWorkers().command(replace(JOB, engine="tf-parameter-server"))
+
+    assert command[-6:-3] == ["--np=2", "--parameter-server", "--"]
+    assert "--parameter-server" not in TensorFlowWorkers().command(JOB)
+
+
+def test_ranks_of_other_engines_have_their_launcher():
+    launcher = TensorFlowForItsEngines(Torchrun())
+
+    assert launcher.command(JOB) == TensorFlowWorkers().command(JOB)
+    of_ddp = replace(JOB, engine="ddp")
+    assert launcher.command(of_ddp) == Torchrun().command(of_ddp)

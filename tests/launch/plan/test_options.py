@@ -14,8 +14,8 @@ from hvdprof.launch.plan.options import (
     default_of,
     record_of,
 )
+from hvdprof.launch.plan.predict_options import NetOptions
 from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
-from hvdprof.launch.plan.trial_options import NetOptions
 from hvdprof.rundir.json_codec import decode
 
 KINDS = (BenchOptions, RunOptions, FunctionOptions, NetOptions)

@@ -16,7 +16,7 @@ from hvdprof.launch.run.attempts import (
     split_unfinished,
     starts_again,
 )
-from hvdprof.rundir.failures.failure import Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, Status
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.launch.launchers.batch_launch import Torchrun, TorchrunForDdp
 from hvdprof.launch.launchers.launch_job import Job
-from hvdprof.launch.launchers.torchrun import Torchrun, TorchrunForDdp
 from hvdprof.launch.plan.settings import read_settings
 from hvdprof.launch.run.bench_run import (
     Tools,

@@ -8,7 +8,7 @@ from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.repeats import Repeats
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
     Manifest,

@@ -16,7 +16,7 @@ from hvdprof.launch.run.session_passes import (
     recover_sessions,
     settle_sessions,
 )
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status, WorkerEnd
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings

@@ -26,7 +26,7 @@ from hvdprof.launch.run.repeats import LookAtRun
 from hvdprof.launch.run.resident_launch import ResidentLaunch
 from hvdprof.launch.run.resident_launches import run_residents
 from hvdprof.launch.run.sweep import Sweep, cells_without_result, num_failed
-from hvdprof.rundir.failures.failure import Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.launch.launchers.torchrun import Torchrun
+from hvdprof.launch.launchers.batch_launch import Torchrun
 from hvdprof.launch.plan.settings import ScriptSettings
 from hvdprof.launch.run.sweep_state import (
     RESERVE_BYTES,
@@ -11,7 +11,7 @@ from hvdprof.launch.run.sweep_state import (
     hold_disk_reserve,
     release_disk_reserve,
 )
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from tests.builders.bench_settings import bench_settings

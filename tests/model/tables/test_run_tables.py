@@ -6,9 +6,7 @@ from hvdprof.model.schema import Column, Table
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.model.tables.run_tables import STEPS
 
-EXAMPLE = Table(
-    "example", "One thing.", (Column("a", "int64", "", "A."), Column("b", "str", "", "B."))
-)
+EXAMPLE = Table("example", "One thing.", (Column("a", "int64", "A."), Column("b", "str", "B.")))
 
 
 def test_every_column_has_a_sentence_a_dtype_and_a_unit_where_its_name_has_one() -> None:
@@ -49,7 +47,7 @@ def test_a_frame_has_the_declared_order_and_dtypes() -> None:
 
 @pytest.mark.parametrize("names", [["b", "a", "b"], ["é", "", "Z"], ["a", None], list("ab") * 40])
 def test_the_categories_of_a_frame_are_those_that_pandas_finds(names: list[str | None]) -> None:
-    table = Table("names", "One name.", (Column("name", "category", "", "A."),))
+    table = Table("names", "One name.", (Column("name", "category", "A."),))
 
     found = table.frame({"name": names})["name"]
 

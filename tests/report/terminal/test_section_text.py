@@ -14,7 +14,7 @@ from hvdprof.report.document.markdown_report import MarkdownReporter
 from hvdprof.report.formats import Reporter
 from hvdprof.report.terminal.section_text import report_console
 from hvdprof.report.terminal.terminal_report import TerminalReporter
-from hvdprof.rundir.failures.failure import Failure
+from hvdprof.rundir.failures.launcher_failures import Failure
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202e"

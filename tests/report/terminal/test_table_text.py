@@ -14,17 +14,17 @@ TABLE = Table(
     "example",
     "A row of an example.",
     (
-        Column("tensor", "category", "", "A name."),
-        Column("num_steps", "Int64", "", "A number."),
-        Column("beta_ns_per_mb", "float64", "ns/MB", "A slope."),
-        Column("beta_low_ns_per_mb", "float64", "ns/MB", "Its lower end."),
-        Column("beta_high_ns_per_mb", "float64", "ns/MB", "Its upper end."),
-        Column("share", "float64", "ratio", "A share."),
-        Column("share_low", "float64", "ratio", "Its lower end."),
-        Column("share_high", "float64", "ratio", "Its upper end."),
-        Column("samples_per_s", "float64", "samples/s", "A rate."),
-        Column("waited_s", "float64", "s", "A time."),
-        Column("offset_low_ns", "float64", "ns", "An end that belongs to no number."),
+        Column("tensor", "category", "A name."),
+        Column("num_steps", "Int64", "A number."),
+        Column("beta_ns_per_mb", "float64", "A slope.", "ns/MB"),
+        Column("beta_low_ns_per_mb", "float64", "Its lower end.", "ns/MB"),
+        Column("beta_high_ns_per_mb", "float64", "Its upper end.", "ns/MB"),
+        Column("share", "float64", "A share.", "ratio"),
+        Column("share_low", "float64", "Its lower end.", "ratio"),
+        Column("share_high", "float64", "Its upper end.", "ratio"),
+        Column("samples_per_s", "float64", "A rate.", "samples/s"),
+        Column("waited_s", "float64", "A time.", "s"),
+        Column("offset_low_ns", "float64", "An end that belongs to no number.", "ns"),
     ),
 )
 
@@ -78,5 +78,5 @@ def test_texts_hold_unit_and_interval_and_missing_stays_missing():
 
 def test_flags_and_names_are_no_numbers():
     dtypes = ("str", "category", "bool", "boolean", "Int64", "float64")
-    numbers = [is_number(Column("a", dtype, "", "A.")) for dtype in dtypes]
+    numbers = [is_number(Column("a", dtype, "A.")) for dtype in dtypes]
     assert numbers == [False, False, False, False, True, True]

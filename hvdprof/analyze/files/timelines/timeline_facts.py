@@ -32,6 +32,8 @@ def timeline_facts(sums: TimelineSums, row: FrameRow) -> tuple[Fact, ...]:
         row: The row of TIMELINES of the same file.
     """
     size = None if is_missing(row["np"]) else int(row["np"])
+    num = sums.steps.num_startup
+    text = f"{num} steps, excluded from steady times"
     return (
         Fact("span_ns", "span", int(row["span_ns"]), "ns"),
         Fact("time_zero", "time 0 is", _time_zero(row)),
@@ -54,7 +56,7 @@ def timeline_facts(sums: TimelineSums, row: FrameRow) -> tuple[Fact, ...]:
             _executing_share(sums, int(row["span_ns"])),
             "ratio",
         ),
-        _startup(sums),
+        Fact("num_startup_steps", "start-up" if num else "", num, text=text),
         Fact("negotiating_share", "negotiating (steady)", _steady_share(sums), "ratio"),
         # The verdict states it.
         Fact("executing_steady_share", "", _executing_steady_share(sums), "ratio"),
@@ -110,12 +112,6 @@ def _time_zero(row: FrameRow) -> str:
 def _by_collective(sums: TimelineSums) -> str | None:
     numbers = sums.by_collective.most_common()
     return ", ".join(f"{name} {number}" for name, number in numbers) or None
-
-
-def _startup(sums: TimelineSums) -> Fact:
-    num = sums.steps.num_startup
-    text = f"{num} steps, excluded from steady times"
-    return Fact("num_startup_steps", "start-up" if num else "", num, text=text)
 
 
 def _steady_share(sums: TimelineSums) -> float | None:

@@ -11,7 +11,7 @@ from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.steps.cell_setting import CellSetting
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.run import Run
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.run_tables import EVENTS

@@ -13,7 +13,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.gpu_advice import FEWER_RANKS, sharing
 from hvdprof.analyze.steps.cell_setting import cell_setting
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.notes import NoteCode
 from hvdprof.rank_names import ranks_named
 

@@ -27,7 +27,7 @@ from hvdprof.analyze.findings.line_evidence import NO_LINES, line_evidence
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import ANY_RANK, INPUT_BOUND, OUTSIDE_PHASES, STRAGGLER
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.rank_names import ranks_named
 

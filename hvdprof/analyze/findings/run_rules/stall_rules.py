@@ -23,7 +23,7 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.steps.measured_launches import is_light, row_noun
 from hvdprof.model.causes import PAUSE
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 

@@ -15,7 +15,7 @@ from hvdprof.analyze.findings.advice import advice, as_sentence, sentences
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.rank_names import ranks_named
-from hvdprof.rundir.failures.failure import Failure, FailureKind
+from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind
 from hvdprof.rundir.recording.stall_format import (
     CHECKPOINT_STEP,
     STALLS_FILE,

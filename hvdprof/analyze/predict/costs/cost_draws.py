@@ -230,7 +230,12 @@ class Pricing:
         """[rows] The mean time of a collective of so many bytes per row, ns."""
         if self._topology.num_ranks == 1:
             return np.zeros_like(size_bytes)
-        return self._with_mean_factor(self._typical(size_bytes))
+        # Times how much the mean of measured times exceeds the typical one, near each time.
+        typical = self._typical(size_bytes)
+        first, stop = self._costs.neighbours(typical)
+        near = self._sums[stop] - self._sums[first]
+        factors = (near + _NUM_TYPICAL) / (stop - first + _NUM_TYPICAL)
+        return np.asarray(typical * np.minimum(factors, _LARGEST_FACTOR))
 
     def latency_share(self, size_bytes: Float64s) -> Float64s:
         """[rows] The share of that time which does not depend on the number of bytes."""
@@ -243,13 +248,6 @@ class Pricing:
             links = (intra, inter) if bandwidth else (_without_size(intra), _without_size(inter))
             found[rows] += rule.cost_ns(self._topology, *links, size_bytes[rows])
         return found
-
-    def _with_mean_factor(self, typical: Float64s) -> Float64s:
-        """Times how much the mean of measured times exceeds the typical one, near each time."""
-        first, stop = self._costs.neighbours(typical)
-        near = self._sums[stop] - self._sums[first]
-        factors = (near + _NUM_TYPICAL) / (stop - first + _NUM_TYPICAL)
-        return np.asarray(typical * np.minimum(factors, _LARGEST_FACTOR))
 
 
 def picked_link(link: Link, places: Int64s) -> Link:

@@ -13,7 +13,7 @@ import pandas as pd
 from hvdprof.analyze.ranks.arrivals import NOT_READY, arrival_cubes
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Bools, Float64s, Int64s
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 
 _BYTES_OF = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 CYCLE_MARK = "CYCLE_START"

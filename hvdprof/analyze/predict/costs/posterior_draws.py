@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.cell_key import LAUNCH
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 _STEP = 1e-3

@@ -83,11 +83,16 @@ def batches_of(raw: RawTimeline, roles: Roles, dtype_of_args: Int32s) -> Batches
     begin = slices.begin_order[rows]
     first_child, last_child = roles.first_activity[rows], roles.last_activity[rows]
     side_by_side = begin[1:] == begin[:-1] + 1
+    starts = np.where(first_child == NONE, np.iinfo(np.int64).max, slices.begin_order[first_child])
+    both = (last_child[1:] != NONE) & (last_child[:-1] != NONE)
+    # Where the recording ended before their first activity, nothing speaks against it.
+    neither = (last_child[1:] == NONE) & (last_child[:-1] == NONE)
+    apart = np.abs(slices.start_us[last_child[1:]] - slices.start_us[last_child[:-1]])
     together = side_by_side | (
-        _still_waiting(slices.begin_order, begin, first_child)
+        np.asarray(starts[:-1] > begin[1:])
         & ((slices.end_order[rows] == OPEN)[:-1] | (slices.end_order[rows][:-1] > begin[1:]))
         & _nothing_of_the_same_thread(raw, roles, begin)
-        & _stamps_agree(slices.start_us, last_child)
+        & np.asarray(neither | (both & (apart <= SAME_STAMP_US)))
     )
     name = slices.name[rows]
     fused = np.asarray([name in FUSED for name in raw.names], dtype=bool)[name]
@@ -96,18 +101,6 @@ def batches_of(raw: RawTimeline, roles: Roles, dtype_of_args: Int32s) -> Batches
     together &= fused[1:] & (name[1:] == name[:-1]) & same_dtype
     opens = np.append(True, ~together)
     return Batches(rows, np.cumsum(opens) - 1, np.flatnonzero(opens))
-
-
-def batch_of_rows(batches: Batches, roles: Roles) -> Int64s:
-    """The batch of each slice that is an operation or part of one, ``NONE`` for the others."""
-    of_operation = np.full(len(roles.role) + 1, NONE, dtype=np.int64)
-    of_operation[batches.operation] = batches.batch
-    return of_operation[roles.operation]
-
-
-def _still_waiting(begin_order: Int64s, begin: Int64s, first_child: Int64s) -> Bools:
-    starts = np.where(first_child == NONE, np.iinfo(np.int64).max, begin_order[first_child])
-    return np.asarray(starts[:-1] > begin[1:])
 
 
 def _nothing_of_the_same_thread(raw: RawTimeline, roles: Roles, begin: Int64s) -> Bools:
@@ -121,14 +114,6 @@ def _nothing_of_the_same_thread(raw: RawTimeline, roles: Roles, begin: Int64s) -
         number[order[(order >= first) & (order <= last)] - first] = 1
     before = np.cumsum(number, out=number)[begin - first]
     return np.asarray(before[1:] == before[:-1])
-
-
-def _stamps_agree(start_us: Int64s, last_child: Int64s) -> Bools:
-    both = (last_child[1:] != NONE) & (last_child[:-1] != NONE)
-    # Where the recording ended before their first activity, nothing speaks against it.
-    neither = (last_child[1:] == NONE) & (last_child[:-1] == NONE)
-    apart = np.abs(start_us[last_child[1:]] - start_us[last_child[:-1]])
-    return np.asarray(neither | (both & (apart <= SAME_STAMP_US)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +176,9 @@ def semantics_of(
     payloads = payloads_of(raw.args)
     batches = batches_of(raw, roles, payloads.dtype)
     places, readiness = places_of(raw, tensors, roles, uses)
+    # The batch of each slice that is an operation or part of one, ``NONE`` for the others.
+    of_operation = np.full(len(roles.role) + 1, NONE, dtype=np.int64)
+    of_operation[batches.operation] = batches.batch
     return Semantics(
         raw=raw,
         num_moved=num_moved,
@@ -200,7 +188,7 @@ def semantics_of(
         uses=uses,
         payloads=payloads,
         batches=batches,
-        batch=batch_of_rows(batches, roles),
+        batch=of_operation[roles.operation],
         places=places,
         readiness=readiness,
         reductions=_reductions(raw, uses, payloads),

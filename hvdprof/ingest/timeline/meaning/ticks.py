@@ -75,17 +75,13 @@ def cycle_of(lengths: Mapping[int, int], *, has_epoch: bool) -> Cycle:
     """
     number = sum(lengths.values())
     if number >= _ENOUGH_CYCLES:
-        return Cycle(max(_median(lengths), 1), f"median of {number} marked cycles")
+        values = np.asarray(sorted(lengths), dtype=np.int64)
+        last = np.cumsum([lengths[value] for value in values.tolist()])
+        middle = np.searchsorted(last, [(last[-1] - 1) // 2, last[-1] // 2], side="right")
+        return Cycle(max(int(values[middle].mean()), 1), f"median of {number} marked cycles")
     if has_epoch:
         return Cycle(DEFAULT_CYCLE_US, "default since Horovod 0.21, not in the file")
     return Cycle(OLD_DEFAULT_CYCLE_US, "default before Horovod 0.21, not in the file")
-
-
-def _median(lengths: Mapping[int, int]) -> int:
-    values = np.asarray(sorted(lengths), dtype=np.int64)
-    last = np.cumsum([lengths[value] for value in values.tolist()])
-    middle = np.searchsorted(last, [(last[-1] - 1) // 2, last[-1] // 2], side="right")
-    return int(values[middle].mean())
 
 
 def places_of(

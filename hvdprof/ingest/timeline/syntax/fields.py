@@ -81,7 +81,8 @@ def meaning(record: Record) -> Event | Naming | None:
     handle = _BY_PH.get(str(record.get("ph")))
     try:
         if handle is None:
-            _check_that_chrome_has_it(record)
+            if record.get("ph") not in _KINDS_OF_CHROME:
+                raise UnusableError("no kind of record")
             return None
         return handle(record)
     except (KeyError, ValueError, TypeError, RecursionError) as error:
@@ -93,11 +94,6 @@ def meaning(record: Record) -> Event | Naming | None:
 def has_added_keys(record: Record) -> bool:
     """Whether a record holds a key that other traces have and Horovod never writes."""
     return not _ADDED_KEYS.isdisjoint(record)
-
-
-def _check_that_chrome_has_it(record: Record) -> None:
-    if record.get("ph") not in _KINDS_OF_CHROME:
-        raise UnusableError("no kind of record")
 
 
 def _naming(record: Record) -> Naming | None:

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.attached import NetRecording
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.net_recording import NetRecording
 from tests.builders.net_recording import net_recording
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.model.interval_lanes import lanes_without_overlap
+from hvdprof.figures.timeline.derived_spans import lanes_without_overlap
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=40).map(sorted)
 
