@@ -143,7 +143,8 @@ def mpi_library_dir(mpirun: str) -> str | None:
 
     ``None`` where there is none, so that the loader's own search path decides.
     """
-    prefix = Path(mpirun).parent.parent
+    # Open MPI resolves links itself, and hangs in MPI_Init where OPAL_PREFIX then differs.
+    prefix = Path(mpirun).parent.resolve().parent
     for folder in (prefix / "lib", prefix / "lib64"):
         if any(folder.glob("libmpi.so*")):
             return str(folder)

@@ -89,6 +89,15 @@ def test_library_dir_is_the_launchers_own_prefix(tmp_path: Path) -> None:
     assert mpi_library_dir(str(mpirun)) == str(tmp_path / "lib64")
 
 
+def test_the_prefix_is_that_behind_links(tmp_path: Path) -> None:
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/lib").mkdir()
+    (tmp_path / "venv/lib/libmpi.so").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "venv")
+    found = mpi_library_dir(str(tmp_path / "link/bin/mpirun"))
+    assert found == str(tmp_path / "venv/lib")
+
+
 def test_environment_puts_its_own_libraries_first_and_once(with_ssh: str) -> None:
     mpi = make_mpi(library_dir="/venv/lib")
     variables = {"LD_LIBRARY_PATH": "/venv/lib", "OPAL_PREFIX": "/venv"}
