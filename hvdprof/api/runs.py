@@ -191,7 +191,7 @@ def scaling_of_files(
 
 
 def small_text(path: Path) -> str:
-    """The text of a small file in UTF-8, such as a table of ranks and speeds; ``-`` is stdin.
+    """The text of a small file (UTF-8, UTF-16), a table of ranks and speeds; ``-`` is stdin.
 
     Raises:
         UnreadableInputError: It cannot be read, is a device or a named pipe, or is too large.

@@ -123,6 +123,8 @@ def missing(path: Path) -> UnreadableInputError:
     name = shown_name(path)
     if is_pattern(path):
         return UnreadableInputError(f"No file matches {name}.")
+    if path.is_symlink():
+        return UnreadableInputError(f"{name} is a link that leads nowhere.")
     absent = path
     while not absent.parent.is_dir():
         absent = absent.parent

@@ -1,6 +1,7 @@
 """A temporary folder for the files of archives, and for streams and pipes copied to files."""
 
 import atexit
+import codecs
 import os
 import re
 import shutil
@@ -217,7 +218,7 @@ def _pieces(name: str, descriptor: int) -> Iterator[bytes]:
 
 
 def small_text(path: Path) -> str:
-    """The text of a file in UTF-8; other bytes are replaced.
+    """The text of a file in UTF-8, or in UTF-16 with its mark; other bytes are replaced.
 
     Args:
         path: The file; ``-`` is standard input.
@@ -241,4 +242,6 @@ def small_text(path: Path) -> str:
                 f"{shown_name(path)} holds more than {byte_size(MOST_TEXT_BYTES)}, which is no "
                 "table of ranks and speeds."
             )
-    return content.decode("utf-8-sig", errors="replace")
+    # Spreadsheets write "Unicode text" so.
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if is_utf16 else "utf-8-sig", errors="replace")

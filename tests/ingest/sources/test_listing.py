@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.sources import listing
-from hvdprof.ingest.sources.listing import listing_of
+from hvdprof.ingest.sources.listing import listing_of, missing
 from hvdprof.model.notes import texts
 
 
@@ -42,6 +42,15 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
         f"{tmp_path}/pipe is a named pipe; it is not read.",
         f"{tmp_path}/zero is a device; it is not read.",
     ]
+
+
+def test_a_link_that_leads_nowhere_is_not_similar_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "old").symlink_to("removed")
+    for name in ("loop", "old"):
+        error = missing(tmp_path / name)
+        assert str(error) == f"{tmp_path / name} is a link that leads nowhere."
+        assert not error.hint
 
 
 def test_a_folder_with_far_too_many_files_is_refused(

@@ -201,6 +201,10 @@ def test_a_full_disk_is_not_said_of_the_stream(
 def test_a_file_and_a_pipe(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xef\xbb\xbf1:872 8:6679\xff\n")
     assert small_text(tmp_path / "a") == "1:872 8:6679\ufffd\n"
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+        mark = "" if encoding == "utf-16" else "\ufeff"
+        (tmp_path / "b").write_bytes(f"{mark}1:872\n".encode(encoding))
+        assert small_text(tmp_path / "b") == "1:872\n"
     reading, writing = os.pipe()
     os.write(writing, b"1:872\n")
     os.close(writing)
