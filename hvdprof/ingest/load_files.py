@@ -3,9 +3,10 @@
 The readers of a kind of file are imported with its first file: each takes longer than a small file.
 """
 
+import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,15 +72,16 @@ def load_files(
     entries = []
     dumps = [file for file in files if file.kind == Kind.FLIGHT_RECORDER]
     traces = [file for file in files if file.kind == Kind.TRACE]
-    printed = _printed(files, jobs, report, total)
-    for file in files:
-        report(file.name, done, total)
-        if file.kind == Kind.TRACE:
-            continue
-        if file.kind not in _READ_TOGETHER:
-            within = functools.partial(_progress_within, report, file, done, total)
-            entries.append(_add_file(file, builder, within, printed))
-        done += file.size_bytes
+    # The traceback of an interruption holds the iterator, and so the readers.
+    with contextlib.closing(_printed(files, jobs, report, total)) as printed:
+        for file in files:
+            report(file.name, done, total)
+            if file.kind == Kind.TRACE:
+                continue
+            if file.kind not in _READ_TOGETHER:
+                within = functools.partial(_progress_within, report, file, done, total)
+                entries.append(_add_file(file, builder, within, printed))
+            done += file.size_bytes
     entries += add_recordings(files, builder)
     entries += _add_dumps(dumps, builder)
     if builder.frames.keys() & {INSPECTOR_COLLECTIVES.name, RANK_COLLECTIVES.name}:
@@ -205,7 +207,7 @@ def _reader_of(kind: Kind) -> Read | None:
 
 def _printed(
     files: Sequence[Recognised], jobs: int | None, report: ProgressCallback, total: int
-) -> Iterator["PrintedFile | Exception"]:
+) -> Generator["PrintedFile | Exception"]:
     """What each text file holds, or why it cannot be read."""
     sizes = [0 if file.kind == Kind.TRACE else file.size_bytes for file in files]
     starts = dict(zip(files, itertools.accumulate(sizes, initial=0), strict=False))

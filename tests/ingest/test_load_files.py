@@ -3,7 +3,10 @@ import json
 import os
 import pickle
 import tarfile
+import threading
+import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +303,40 @@ def test_logs_read_at_once_give_what_they_give_one_by_one(
     assert alone.frames.keys() == at_once.frames.keys()
     for name, frame in alone.frames.items():
         pd.testing.assert_frame_equal(frame, at_once.frames[name])
+
+
+def test_no_log_is_read_on_after_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def read(
+        path: Path, *, progress: Callable[[int, int], None], **_options: object
+    ) -> PrintedFile:
+        if path.name == "0.out":
+            assert begun.wait(10)
+            return PrintedFile()
+        begun.set()
+        try:
+            for _ in range(1_000):
+                time.sleep(0.01)
+                progress(0, 1)
+        finally:
+            ended.set()
+        pytest.fail("read to its end")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hvdprof.ingest.logs.printed_file.read_printed_file", read)
+    monkeypatch.setattr("hvdprof.ingest.load_files._add_printed", interrupted)
+    for place in range(2):
+        (tmp_path / f"{place}.out").write_text(MIXED)
+    # What was raised holds the frames, and with them the iterator.
+    with pytest.raises(KeyboardInterrupt) as held:
+        load_run(tmp_path, jobs=2)
+    assert ended.is_set()
+    assert held.tb
 
 
 @pytest.mark.slow
