@@ -19,6 +19,7 @@ from hvdprof.model.tables.line_tables import (
     LINE_SAMPLING,
     LINES,
 )
+from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLER_PATTERNS, STRAGGLERS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.sections.section import Head, Section
@@ -212,8 +213,10 @@ def caused_wait_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     launches = len(caused[LAUNCH].drop_duplicates())
     patterns = of_verdict(analysis, STRAGGLERS.name)
     by_rank = caused.groupby("rank")[
-        ["share_last", "waited_ns", "caused_wait_ns", "wait_as_last_ns", "cost_ns", "cost_share"]
+        ["share_last", "waited_ns", "caused_wait_ns", "wait_as_last_ns", "cost_ns"]
     ].mean()
+    # Of the mean step: the mean of shares of launches that differ contradicts that of the times.
+    step_ns = of_verdict(analysis, LAUNCHES.name)["step_time_ns"].mean()
     order = by_rank.sort_values("cost_ns", ascending=False, kind="stable")
     causes = _causes(analysis)
     stragglers = [row for row in causes.to_dict("records") if row["term"] == STRAGGLER]
@@ -224,7 +227,7 @@ def caused_wait_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
             units.milliseconds(row["waited_ns"]),
             units.milliseconds(row["caused_wait_ns"]),
             units.milliseconds(row["wait_as_last_ns"]),
-            f"{units.milliseconds(row['cost_ns'])} {units.percent(row['cost_share'])}",
+            f"{units.milliseconds(row['cost_ns'])} {units.percent(row['cost_ns'] / step_ns)}",
             _pattern(int(str(rank)), stragglers, patterns, launches),
         )
         for rank, row in order.head(_MOST_RANKS).iterrows()

@@ -125,6 +125,22 @@ def test_the_costliest_rank_comes_first(tmp_path):
     assert section.rows[0][0] == "2"
 
 
+@pytest.mark.heavy
+def test_the_share_of_a_rank_is_that_of_the_mean_step(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
+    launches, caused_wait = analysis.table("launches"), analysis.table("caused_wait")
+    slow = caused_wait["pass_id"].astype(str).iloc[-1]
+    # 10 ms of one step of 100 ms, none of two of 10 ms.
+    launches["step_time_ns"] = 10e6
+    launches.loc[launches["pass_id"].astype(str) == slow, "step_time_ns"] = 100e6
+    caused_wait["cost_ns"] = 0.0
+    caused_wait.loc[caused_wait["pass_id"].astype(str) == slow, "cost_ns"] = 10e6
+    caused_wait["cost_share"] = 0.0
+
+    (section,) = caused_wait_sections(analysis)
+    assert {row[5] for row in section.rows} == {"3.33 ms 8.3 %"}
+
+
 def test_without_recordings_nothing_is_printed():
     assert caused_wait_sections(finished_analysis.analysis()) == ()
 
