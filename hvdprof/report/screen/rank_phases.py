@@ -18,6 +18,7 @@ from hvdprof.model.causes import STRAGGLER
 from hvdprof.model.cell_key import LAUNCH, Mode, of_base_cell
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
+from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.waiting_tables import RANK_COSTS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.tiles import is_too_busy
@@ -195,11 +196,14 @@ class _Later:
 
 
 def _of_cell(analysis: RunAnalysis, model: str, num_ranks: int, engine: str) -> pd.DataFrame:
-    """RANK_COSTS of the launches of a cell."""
+    """RANK_COSTS of the launches of a cell; the shares are those of their mean step."""
     segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
     own = as_text((timed if len(timed) else segments)[LAUNCH], LAUNCH)
-    return as_text(analysis.table(RANK_COSTS.name), LAUNCH).merge(own, on=list(LAUNCH))
+    rows = as_text(analysis.table(RANK_COSTS.name), LAUNCH).merge(own, on=list(LAUNCH))
+    launches = as_text(analysis.table(LAUNCHES.name), LAUNCH)
+    step_ns = launches.merge(rows[list(LAUNCH)].drop_duplicates())["step_time_ns"].mean()
+    return rows.assign(later_share=rows["later_ns"] / step_ns, cost_share=rows["cost_ns"] / step_ns)
 
 
 def _later(rows: pd.DataFrame) -> _Later | None:

@@ -36,6 +36,15 @@ def test_the_cost_of_the_rank_is_that_of_the_waterfall(tmp_path):
 
 
 @pytest.mark.heavy
+def test_the_shares_are_those_of_the_mean_step(tmp_path):
+    finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
+    steps = finished.table("launches")
+    steps.loc[steps["step_time_ns"] > 0, "step_time_ns"] = 30e6
+    strip = rank_phases(finished, verdict_cell(finished))
+    assert strip.sentence.startswith("Rank 2 is slower by 3.0 ms in forward (10 % of the mean")
+
+
+@pytest.mark.heavy
 def test_a_slow_rank_that_is_no_named_straggler_has_no_cost(tmp_path):
     finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
     causes = finished.table("waterfall")
