@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import os
@@ -549,3 +550,15 @@ def test_a_table_of_files_says_why_a_file_is_left_out(tmp_path: Path) -> None:
     left_out = load_run(tmp_path).files.set_index("file")["left_out"]
     assert left_out[str(tmp_path / "dump_0")] == ""
     assert "do not include that rank" in left_out[str(tmp_path / "dump_5")]
+
+
+@pytest.mark.parametrize("name", ["steps.csv.gz", "steps.csv.zst"])
+def test_of_a_cut_file_with_nothing_known_no_list_of_kinds_is_the_answer(
+    tmp_path: Path, name: str
+) -> None:
+    text = b"step,rank,loss\n" + b"".join(b"%d,0,%d\n" % (i, i * i) for i in range(20_000))
+    packed = gzip.compress(text) if name.endswith("gz") else pa.compress(text, "zstd", asbytes=True)
+    (tmp_path / name).write_bytes(packed[:3000])
+    with pytest.raises(UnreadableInputError, match="data ends early") as caught:
+        load_run([tmp_path / name])
+    assert caught.value.hint.endswith("Copy the whole file, and read it again.")
