@@ -19,6 +19,7 @@ from hvdprof.ingest.recorder.session_rows import (
     exclude_evaluations,
     exclude_profiled,
     session_ranks,
+    strangers_in,
 )
 from hvdprof.ingest.rundir.attached_recordings import with_recordings
 from hvdprof.ingest.rundir.flight_files import with_flight_files
@@ -233,12 +234,15 @@ def _add_pass(
     manifest: Manifest,
     record: PassRecord,
     paths: PassPaths,
-    files: Mapping[int, RecorderFile],
+    files: dict[int, RecorderFile],
     tables: RunBuilder,
     reading: _Reading,
 ) -> None:
     exclude_profiled(files.values())
     steps_from_windows(files.values())
+    for rank, why in strangers_in(files).items():
+        tables.notes.append(why.at(f"{record.id}: recording of rank {rank}", record.id, [rank]))
+        del files[rank]
     exclude_evaluations(files.values())
     mark_reached(manifest, record, files)
     if record.session:
