@@ -18,8 +18,8 @@ from hvdprof.ingest.recorder.session_rows import (
     alignment_of,
     exclude_evaluations,
     exclude_profiled,
+    others_in,
     session_ranks,
-    strangers_in,
 )
 from hvdprof.ingest.rundir.attached_recordings import with_recordings
 from hvdprof.ingest.rundir.flight_files import with_flight_files
@@ -240,7 +240,7 @@ def _add_pass(
 ) -> None:
     exclude_profiled(files.values())
     steps_from_windows(files.values())
-    for rank, why in strangers_in(files).items():
+    for rank, why in others_in(files).items():
         tables.notes.append(why.at(f"{record.id}: recording of rank {rank}", record.id, [rank]))
         del files[rank]
     exclude_evaluations(files.values())

@@ -155,11 +155,7 @@ def _add_launch(folder: Path, found: Sequence[Recognised], builder: RunBuilder) 
     """The recordings of one launch: those that lie in one folder."""
     from hvdprof.ingest.recorder.light_steps import steps_from_windows
     from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
-    from hvdprof.ingest.recorder.session_rows import (
-        alignment_of,
-        exclude_evaluations,
-        strangers_in,
-    )
+    from hvdprof.ingest.recorder.session_rows import alignment_of, exclude_evaluations, others_in
 
     files: dict[int, RecorderFile] = {}
     entries = []
@@ -184,7 +180,7 @@ def _add_launch(folder: Path, found: Sequence[Recognised], builder: RunBuilder) 
         )
         entry.num_rows += len(file.marks) + bool(file.header)
     steps_from_windows(files.values())
-    for rank, why in strangers_in(files).items():
+    for rank, why in others_in(files).items():
         why_not = UnreadableInputError(why.at(by_rank[rank].found.name).text)
         builder.notes.append(by_rank[rank].fail(why_not, why.code))
         by_rank[rank].num_rows = 0

@@ -111,18 +111,6 @@ class WatchedJob:
         """Whether nothing will be recorded any more; False where that is not known."""
         return self.is_run and Manifest.read(self._place).status not in NOT_ENDED
 
-    def failures(self) -> list[str]:
-        """A sentence on the launches that failed, with the first reason; none where none did."""
-        passes = Manifest.read(self._place).passes if self.is_run else []
-        failed = {
-            record.id: segment.failure.reason
-            for record in reversed(passes)
-            for segment in reversed(record.segments)
-            if segment.failure is not None
-        }
-        what = f"{len(failed)} of {len(passes)} launches failed, first"
-        return [f"{what} {launch}: {failed[launch]}" for launch in list(failed)[-1:]]
-
 
 def _of_pass(paths: PassPaths, name: str) -> Recordings:
     return Recordings(name, paths.recorder_folder, paths.events, paths.stalls)

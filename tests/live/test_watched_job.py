@@ -6,8 +6,7 @@ import pytest
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.live.watched_job import WatchedJob
-from hvdprof.rundir.failures.launcher_failures import Failure
-from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
+from tests.builders.run_directory import PassSpec, write_run
 
 
 def test_a_folder_is_followed_before_it_holds_anything(tmp_path):
@@ -40,17 +39,6 @@ def test_a_run_is_followed_launch_after_launch_and_over_by_its_manifest(tmp_path
     # Both have been seen: launches that take turns are not swapped.
     assert job.latest() == latest
     assert job.is_over()
-
-
-def test_of_failed_launches_the_first_is_said(tmp_path):
-    failed = [SegmentSpec(status="failed", failure=Failure(reason=f"rank {n} died")) for n in "12"]
-    passes = [PassSpec(), *(PassSpec(segments=[segment]) for segment in failed)]
-    run = write_run(tmp_path / "run", passes)
-    (said,) = WatchedJob(run).failures()
-    assert said.startswith("2 of 3 launches failed, first 02-")
-    assert said.endswith(": rank 1 died")
-    assert not WatchedJob(write_run(tmp_path / "other", [PassSpec()])).failures()
-    assert not WatchedJob(run / "passes").failures()
 
 
 def test_a_launch_is_followed_where_rank_0_is_on_a_host_that_is_not_seen(tmp_path):

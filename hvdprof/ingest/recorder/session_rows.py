@@ -84,34 +84,26 @@ def _steps(file: RecorderFile) -> tuple[list[int], list[int]]:
     return begins_ns, ends_ns
 
 
-def strangers_in(files: Mapping[int, RecorderFile]) -> dict[int, Note]:
-    """Recordings of another rank or job, each with why: in one job all overlap in time.
+def others_in(files: Mapping[int, RecorderFile]) -> dict[int, Note]:
+    """Recordings of another rank or job, each with why: those of one job overlap in time.
 
     Args:
         files: What each rank of a launch recorded, windows as steps.
     """
-    found = {
-        rank: Note(NoteCode.LEFT_OUT, f"its header names rank {named}: left out")
-        for rank, file in files.items()
-        if (named := file.header_number("rank", rank)) != rank
-    }
     is_one_host = len({file.host_fact("boot_id") for file in files.values()}) == 1
-    error_ns = 1_000_000_000 if is_one_host else _WALL_ERROR_NS
-    spans = {}
+    error_ns = 0 if is_one_host else _WALL_ERROR_NS
+    found, spans = {}, {}
     for rank, file in files.items():
-        tables = [segment.step_table() for segment in file.segments.values() if segment.num_steps]
-        if tables and file.header and rank not in found:
-            end_ns = max(int((table[:, 2] + table[:, 3]).max()) for table in tables)
-            end_ns += _wall_less_monotonic(file) + error_ns
+        if (named := file.header_number("rank", rank)) != rank:
+            found[rank] = Note(NoteCode.LEFT_OUT, f"its header names rank {named}: left out")
+        elif file.header and (ends_ns := _steps(file)[1]):
+            end_ns = max(ends_ns) + _wall_less_monotonic(file) + error_ns
             spans[rank] = file.header_number("wall_ns", 0), end_ns
-    if not spans or max(spans.values())[0] <= min(end_ns for _, end_ns in spans.values()):
-        return found
-    beside = [
-        {rank for rank, (begin_ns, end_ns) in spans.items() if begin_ns <= last and first <= end_ns}
-        for first, last in spans.values()
-    ]
-    of_job: set[int] = max(beside, key=len)
-    return found | dict.fromkeys(sorted(spans.keys() - of_job), _OTHER_JOB)
+    first_end_ns = min((end_ns for _, end_ns in spans.values()), default=0)
+    later = {rank for rank, (begin_ns, _) in spans.items() if begin_ns > first_end_ns}
+    groups = later, spans.keys() - later
+    fewer = min(groups, key=lambda group: (len(group), -min(group, default=0)))
+    return found | dict.fromkeys(sorted(fewer), _OTHER_JOB)
 
 
 def exclude_evaluations(files: Collection[RecorderFile]) -> None:

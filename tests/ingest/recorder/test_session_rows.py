@@ -13,7 +13,7 @@ from hvdprof.ingest.recorder.session_rows import (
     alignment_of,
     exclude_evaluations,
     exclude_profiled,
-    strangers_in,
+    others_in,
 )
 from tests.builders.live_job import window
 from tests.builders.recorder_lines import recorder_lines
@@ -93,11 +93,11 @@ def test_a_recording_of_another_time_is_of_another_job(
         later_ns = minutes * MINUTE_NS if rank == 2 else 0
         wall_ns = file.header_number("wall_ns", 0) + later_ns
         file.header |= {"rank": rank, "wall_ns": wall_ns, "host": {"boot_id": hosts[rank]}}
-    assert list(strangers_in(files)) == others
+    assert list(others_in(files)) == others
     files[1].header |= {"rank": 5}
-    found = strangers_in(files)
+    found = others_in(files)
     assert found[1].text == "its header names rank 5: left out"
-    # Of two recordings at different times, that of the lower rank is the job.
+    # Of two recordings at different times, that of the lowest rank is the job.
     assert sorted(found) == [1, *others]
 
 
