@@ -21,6 +21,8 @@ from hvdprof.model.causes import (
 from hvdprof.model.cell_key import LAUNCH, of_base_cell
 from hvdprof.model.run import Sentence
 from hvdprof.model.schema import as_text
+from hvdprof.model.tables.scaling_tables import LAUNCHES
+from hvdprof.model.tables.waiting_tables import RANK_COSTS
 from hvdprof.rundir.manifest import Mode
 
 PHASES_OF_ALL: Mapping[str, tuple[str, ...]] = {
@@ -41,7 +43,8 @@ LEAST_BORNE = 1 / 3
 class CellAccount:
     """RANK_COSTS of a cell, means over its launches.
 
-    ``rows`` has a row per rank and phase with ``cost_share``, ``later_share`` and ``shared_ns``.
+    ``rows`` has a row per rank and phase with ``cost_share`` and ``later_share``, those of the mean
+    step, and ``shared_ns``.
     """
 
     rows: pd.DataFrame
@@ -57,20 +60,29 @@ class CellAccount:
         return float(in_phases.groupby("phase")["shared_ns"].mean().sum())
 
 
-def cell_account(rank_costs: pd.DataFrame, segments: pd.DataFrame, cell: pd.Series) -> CellAccount:
+def cell_account(
+    tables: Mapping[str, pd.DataFrame], segments: pd.DataFrame, cell: pd.Series
+) -> CellAccount:
     """The account of a cell without toggles, in throughput mode.
 
     Args:
-        rank_costs: RANK_COSTS.
+        tables: LAUNCHES and RANK_COSTS by name.
         segments: SEGMENTS.
         cell: A row of SCALING.
     """
     of_cell = of_base_cell(segments, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
-    launches = of_cell[(of_cell["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
-    rows = as_text(rank_costs, LAUNCH).merge(as_text(launches[LAUNCH], LAUNCH))
-    columns = ["cost_share", "later_share", "shared_ns"]
+    own = of_cell[(of_cell["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
+    of_launches = [
+        as_text(tables[name], LAUNCH).merge(as_text(own[LAUNCH], LAUNCH))
+        for name in (RANK_COSTS.name, LAUNCHES.name)
+    ]
+    rows, launches = of_launches
+    columns = ["cost_ns", "later_ns", "shared_ns"]
     means = rows.groupby(["rank", "phase"], as_index=False, observed=True)[columns].mean()
-    return CellAccount(means.astype({"rank": int, "phase": str}))
+    recorded = launches.merge(rows[LAUNCH].drop_duplicates())
+    step_ns = float(recorded["step_time_ns"].mean())
+    shares = {f"{name}_share": means[f"{name}_ns"] / step_ns for name in ("cost", "later")}
+    return CellAccount(means.assign(**shares).astype({"rank": int, "phase": str}))
 
 
 def contradiction(
