@@ -5,11 +5,13 @@ hold in both: else there is no single cause to name.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED, passing_core_losses
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name, ranks_of, where
 from hvdprof.model.causes import (
@@ -21,6 +23,7 @@ from hvdprof.model.causes import (
 from hvdprof.model.cell_key import LAUNCH, of_base_cell
 from hvdprof.model.run import Sentence
 from hvdprof.model.schema import as_text
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.waiting_tables import RANK_COSTS
 from hvdprof.rundir.manifest import Mode
@@ -44,10 +47,11 @@ class CellAccount:
     """RANK_COSTS of a cell, means over its launches.
 
     ``rows`` has a row per rank and phase with ``cost_share`` and ``later_share``, those of the mean
-    step, and ``shared_ns``.
+    step, and ``shared_ns``. What ``without_core`` ranks cost is explained by waits for a core.
     """
 
     rows: pd.DataFrame
+    without_core: frozenset[int] = frozenset()
 
     def cost(self, rank: int) -> float:
         """What a rank costs, or is later by where that is more: among many it costs a part."""
@@ -66,7 +70,7 @@ def cell_account(
     """The account of a cell without toggles, in throughput mode.
 
     Args:
-        tables: LAUNCHES and RANK_COSTS by name.
+        tables: LAUNCHES, RANK_COSTS and RANK_MACHINE by name.
         segments: SEGMENTS.
         cell: A row of SCALING.
     """
@@ -82,7 +86,18 @@ def cell_account(
     recorded = launches.merge(rows[LAUNCH].drop_duplicates())
     step_ns = float(recorded["step_time_ns"].mean())
     shares = {f"{name}_share": means[f"{name}_ns"] / step_ns for name in ("cost", "later")}
-    return CellAccount(means.assign(**shares).astype({"rank": int, "phase": str}))
+    account = CellAccount(means.assign(**shares).astype({"rank": int, "phase": str}))
+    losses = passing_core_losses(tables[RANK_MACHINE.name])
+    of_cell_losses = [
+        losses.get(key, {}) for key in recorded[LAUNCH].itertuples(index=False, name=None)
+    ]
+    explained = {
+        rank
+        for rank in account.rows["rank"].unique().tolist()
+        if np.mean([one.get(rank, 0.0) for one in of_cell_losses])
+        >= LEAST_EXPLAINED * account.cost(rank)
+    }
+    return replace(account, without_core=frozenset(explained))
 
 
 def contradiction(
@@ -93,7 +108,7 @@ def contradiction(
     1.  A loss of all ranks is none where what they share there bears less than a third of it, and
         one rank has three quarters of what the ranks cost there.
     2.  A straggler is none where its account bears less than a third of the cost, and where a rank
-        without a name costs more than both.
+        without a name costs more than both. Ranks that had no core need none.
 
     Args:
         row: The costliest row of WATERFALL.
@@ -105,7 +120,7 @@ def contradiction(
         return None
     share, ranks = float(row["share"]), ranks_of(row)
     phases = PHASES_OF_ALL.get(str(row["term"]), ())
-    known = {one for other in named for one in ranks_of(other)}
+    known = {one for other in named for one in ranks_of(other)} | account.without_core
     if phases and not ranks:
         in_phase = rows[rows["phase"].isin(phases)]
         costs = in_phase.groupby("rank")["cost_share"].sum()
