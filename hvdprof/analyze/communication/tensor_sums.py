@@ -8,7 +8,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.intervals import merged_by_key
-from hvdprof.model.arrays import Int64s
 from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import STEP_COMMUNICATION, TENSORS
@@ -103,11 +102,11 @@ def _numbers(column: "pd.Series[int]") -> NDArray[np.float64]:
 
 def _summed(rows: pd.DataFrame, keys: list[str], columns: list[str]) -> pd.DataFrame:
     """Sums by key; bytes are missing where those of one row are."""
-    groups = rows.groupby(keys, sort=False, observed=True)
-    sums = groups[columns].sum()
-    unknown = rows["size_bytes"].isna().groupby([rows[key] for key in keys], sort=False).any()
+    known = rows.assign(unknown=rows["size_bytes"].isna())
+    groups = known.groupby(keys, sort=False, observed=True)
     size = groups["size_bytes"].sum().astype("Int64")
-    return sums.assign(size_bytes=size.mask(unknown.reindex(size.index))).reset_index()
+    sums = groups[columns].sum()
+    return sums.assign(size_bytes=size.mask(groups["unknown"].any())).reset_index()
 
 
 def _intervals(executions: pd.DataFrame, uses: pd.DataFrame) -> pd.DataFrame:
@@ -129,8 +128,8 @@ def _intervals(executions: pd.DataFrame, uses: pd.DataFrame) -> pd.DataFrame:
 def _merged(rows: pd.DataFrame) -> pd.DataFrame:
     """The same time of each step and kind as disjoint intervals."""
     keys = [*_STEP, "kind"]
-    names = rows[keys].drop_duplicates(ignore_index=True)
-    codes: Int64s = rows[keys].merge(names.assign(code=names.index), on=keys)["code"].to_numpy()
+    codes = np.asarray(rows.groupby(keys, sort=False).ngroup(), dtype=np.int64)
+    names = rows[keys].iloc[np.unique(codes, return_index=True)[1]]
     start, end = (rows[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
     code, begin, finish = merged_by_key(codes, start, end)
     return names.take(code).assign(start_ns=begin, end_ns=finish).reset_index(drop=True)

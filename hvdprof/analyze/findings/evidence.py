@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from hvdprof.model.arrays import FrameRow
@@ -13,6 +14,7 @@ from hvdprof.model.cell_key import (
     LAUNCH,
     has_no_toggles,
     is_finished,
+    rows_by_launch,
     with_engine,
     without_toggles,
 )
@@ -109,9 +111,10 @@ class Evidence:
 
     def rows_of(self, rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
         """Rows of a table that are of such launches, with names as plain text."""
-        named = as_text(rows, LAUNCH)
-        merged: pd.DataFrame = named.merge(self.launches_of(cell), on=list(LAUNCH))
-        return merged
+        launches = set(self.launches_of(cell).itertuples(index=False, name=None))
+        own = [places for key, places in rows_by_launch(rows) if key in launches]
+        chosen = rows.iloc[np.sort(np.concatenate(own))] if own else rows.iloc[:0]
+        return as_text(chosen.reset_index(drop=True), LAUNCH)
 
     def setting(self, name: str) -> str | None:
         """A variable as Horovod's ranks had it; None where it was not set, or none ran."""

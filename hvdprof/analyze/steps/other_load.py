@@ -1,5 +1,6 @@
 """Other processes on the hosts: how much they took, when, and whether that explains a loss."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.model.schema import as_text, text_of
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.recording.sample_format import CORE_WAIT, MAIN_THREAD
@@ -37,11 +38,12 @@ def counted_turns(run: Run) -> pd.DataFrame:
     # Cores of the host that the threads of a pass leave free, by pass; 0 where unknown.
     here = run.manifest.hosts[0] if run.manifest.hosts else {}
     cores = int(here.get("num_cores") or 0)
-    threads = run.ranks.assign(threads=run.ranks["num_threads"].clip(lower=1))
-    used = threads.groupby("pass_id", observed=True)["threads"].sum()
-    spare = {str(pass_id): float(max(cores - count, 0)) for pass_id, count in used.items()}
-    allowed = NEGLIGIBLE_CORES + SPARE_SHARE * text_of(turns["pass_id"]).map(spare).clip(lower=0.0)
-    is_undisturbed = ~(turns["other_cores"] > allowed).to_numpy()
+    used: Counter[str] = Counter()
+    for pass_id, number in zip(run.ranks["pass_id"], run.ranks["num_threads"], strict=True):
+        used[str(pass_id)] += max(int(number), 1)
+    spare = {pass_id: float(max(cores - count, 0)) for pass_id, count in used.items()}
+    free = np.array([spare.get(str(pass_id), np.nan) for pass_id in turns["pass_id"]])
+    is_undisturbed = ~(turns["other_cores"] > NEGLIGIBLE_CORES + SPARE_SHARE * free).to_numpy()
     counts = np.ones(len(turns), dtype=bool)
     for _, rows in rows_by_launch(turns):
         if is_undisturbed[rows].sum() >= MIN_TURNS:
