@@ -111,9 +111,9 @@ def job_losses(findings: pd.DataFrame, model: str, size: int, engine: str) -> Jo
         size: Its number of ranks.
         engine: Its engine.
     """
-    # Findings on the whole run have no number of ranks.
-    is_own = (findings["model"] == model) & (findings["np"] == size).fillna(False)
-    rows = findings[is_own & (findings["engine"] == engine)].to_dict("records")
+    places = zip(*(findings[name].tolist() for name in ("model", "np", "engine")), strict=True)
+    own = [row for row, place in enumerate(places) if place == (model, size, engine)]
+    rows = findings.iloc[own].to_dict("records") if own else []
     outside = sum(float(row["job_share"]) for row in rows if row["id"] == EVALUATION_EXCLUDED)
     of_steps, beyond = [], []
     for row in rows:
