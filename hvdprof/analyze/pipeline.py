@@ -105,7 +105,7 @@ STEPS: tuple[Step, ...] = (
             JOB_STEPS.name: basis.counted.of_job,
             LAUNCHES.name: basis.counted.by_launch,
         },
-        (stall_rules.stalled_steps,),
+        (stall_rules.stalled_steps, stall_rules.slow_start),
         "explain/efficiency.md",
     ),
     Step(

@@ -85,10 +85,6 @@ class Evidence:
 
         Names are plain text, so that they can be merged with any table.
         """
-        return self._measured
-
-    @cached_property
-    def _measured(self) -> pd.DataFrame:
         segments = self.run.segments
         throughput = (segments["mode"] == "throughput").to_numpy()
         base = segments[throughput & without_toggles(segments) & is_finished(segments)]

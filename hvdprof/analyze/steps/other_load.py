@@ -1,14 +1,13 @@
 """Other processes on the hosts: how much they took, when, and whether that explains a loss."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
@@ -136,39 +135,28 @@ MOST_CHANCE = 0.01
 """Ranks that differ in their windows by chance as often are not said to."""
 
 
-def core_loss(ran: Float64s, waited: Float64s, others: Float64s) -> Float64s:
-    """Share of its time that a rank would have saved by waiting for a core as the others did.
+def core_loss(ran: pd.Series, waited: pd.Series, others: pd.Series) -> pd.Series:
+    """Share of its time that a rank would have saved with the others' waits for a core.
 
-    What runs for so long takes so much longer, for each share of its time without a core.
-
-    Args:
-        ran: Share of the time in which its main thread ran.
-        waited: Share of the time in which it could run that it had no core.
-        others: The same of the other ranks.
+    What ``ran`` takes so much longer for each share of its time without a core.
     """
-    return np.asarray(
-        ran * (1 / (1 - np.minimum(waited, 0.99)) - 1 / (1 - np.minimum(others, 0.99)))
-    )
+    return ran / (1 - waited.clip(upper=0.99)) - ran / (1 - others.clip(upper=0.99))
 
 
-def passing_core_losses(machine: pd.DataFrame) -> dict[LaunchKey, Mapping[int, float]]:
-    """``core_loss`` of each rank by launch, where windows do not show that it always waits more.
-
-    Args:
-        machine: RANK_MACHINE.
-    """
+def passing_core_losses(machine: pd.DataFrame) -> dict[object, dict[int, float]]:
+    """``core_loss`` by launch and rank, by RANK_MACHINE; not of ranks that always wait more."""
     waits, ran = (
-        as_text(machine[(machine["measure"] == name).to_numpy(dtype=bool)], LAUNCH)
+        as_text(machine[(machine["measure"] == name).to_numpy(bool)], LAUNCH).set_index(
+            [*LAUNCH, "rank"]
+        )
         for name in (CORE_WAIT, MAIN_THREAD)
     )
-    rows = waits.merge(ran[[*LAUNCH, "rank", "mean"]], on=[*LAUNCH, "rank"], suffixes=("", "_ran"))
-    rows = rows[(rows["chance"] > MOST_CHANCE).to_numpy(dtype=bool)]
-    losses = core_loss(*(rows[name].to_numpy() for name in ("mean_ran", "mean", "others")))
-    found: dict[LaunchKey, dict[int, float]] = {}
-    keys = rows[[*LAUNCH, "rank"]].itertuples(index=False, name=None)
-    for (pass_id, segment, rank), loss in zip(keys, losses.tolist(), strict=True):
-        found.setdefault((pass_id, segment), {})[int(rank)] = loss
-    return dict(found)
+    losses = core_loss(ran["mean"].reindex(waits.index), waits["mean"], waits["others"])
+    passing = losses[waits["chance"] > MOST_CHANCE].groupby(level=[0, 1])
+    return {
+        key: dict(zip(own.index.get_level_values("rank").tolist(), own.tolist(), strict=True))
+        for key, own in passing
+    }
 
 
 @dataclass(frozen=True, slots=True)
