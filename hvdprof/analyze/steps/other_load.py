@@ -135,12 +135,15 @@ MOST_CHANCE = 0.01
 """Ranks that differ in their windows by chance as often are not said to."""
 
 
-def core_loss(ran: pd.Series, waited: pd.Series, others: pd.Series) -> pd.Series:
+def core_loss(waits: pd.DataFrame, ran: pd.DataFrame) -> pd.Series:
     """Share of its time that a rank would have saved with the others' waits for a core.
 
-    What ``ran`` takes so much longer for each share of its time without a core.
+    What runs takes so much longer for each share of its time without a core. What a rank runs
+    beyond the others is work of its own: CORE_WAIT and MAIN_THREAD of RANK_MACHINE, alike indexed.
     """
-    return ran / (1 - waited.clip(upper=0.99)) - ran / (1 - others.clip(upper=0.99))
+    common = ran["mean"].clip(upper=ran["others"]).reindex(waits.index)
+    own, others = (1 - waits[name].clip(upper=0.99) for name in ("mean", "others"))
+    return common / own - common / others
 
 
 def passing_core_losses(machine: pd.DataFrame) -> dict[object, dict[int, float]]:
@@ -151,7 +154,7 @@ def passing_core_losses(machine: pd.DataFrame) -> dict[object, dict[int, float]]
         )
         for name in (CORE_WAIT, MAIN_THREAD)
     )
-    losses = core_loss(ran["mean"].reindex(waits.index), waits["mean"], waits["others"])
+    losses = core_loss(waits, ran)
     passing = losses[waits["chance"] > MOST_CHANCE].groupby(level=[0, 1])
     return {
         key: dict(zip(own.index.get_level_values("rank").tolist(), own.tolist(), strict=True))
