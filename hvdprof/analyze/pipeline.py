@@ -274,6 +274,7 @@ STEPS: tuple[Step, ...] = (
             settings_rules.tail_lost,
             settings_rules.no_rank_evidence,
             evidence_rules.faults_injected,
+            evidence_rules.uneven_steps,
         ),
         "reference/findings.md",
     ),

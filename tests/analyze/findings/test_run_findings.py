@@ -252,6 +252,16 @@ def slow_start(later_ms):
     return evidence([("job_steps", table("job_steps", *of_job))], steps=table("steps", *rows))
 
 
+def steps_of_ranks(*ends):
+    """As many steps of each rank."""
+    rows = [
+        {**NAMES, "rank": rank, "step": step, "num_steps": 1}
+        for rank, end in enumerate(ends)
+        for step in range(end)
+    ]
+    return evidence(steps=table("steps", *rows))
+
+
 CASES = {
     "small-buckets": lambda: (
         evidence(under_ddp("exposed-transfer", 0.4), ddp=TINY_BUCKETS),
@@ -332,6 +342,7 @@ CASES = {
     ),
     "stalled-steps": lambda: (long_steps(range(5, 100, 20)), long_steps([50])),
     "slow-start": lambda: (slow_start(70.0), slow_start(0.4)),
+    "uneven-steps": lambda: (steps_of_ranks(12, 16), steps_of_ranks(15, 16)),
     "evaluation-excluded": lambda: (
         evidence(**evaluated_steps([60.0, 60.0])),
         evidence(**evaluated_steps([5.0, 5.0])),
@@ -529,6 +540,16 @@ def test_stalls_at_a_regular_interval_are_distinguished(which, words):
     assert row["id"] == "stalled-steps"
     assert words in row["evidence"]
     assert "90.0 ms longer" in row["evidence"]
+
+
+def test_the_rank_that_ends_first_is_named_with_its_steps():
+    row = findings(steps_of_ranks(16, 12)).set_index("id").loc["uneven-steps"]
+
+    assert row["subject"] == "rank 1"
+    assert (
+        "Rank 1 ended after 12 steps, rank 0 after 16, warm-up included, in p." in row["evidence"]
+    )
+    assert "in 1 of 1 launches" in row["evidence"]
 
 
 def test_a_rank_that_starts_slowly_is_named_with_the_steps_that_are_left_out():
