@@ -33,22 +33,24 @@ def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
     if steady.empty:
         return
     small = _bytes(steady) < SMALL_MESSAGE_BYTES
-    groups = steady.assign(small=small).groupby(_LAUNCH, observed=True)
-    counts = groups.agg(small=("small", "sum"), all=("small", "size"), steps=("step", "nunique"))
-    per_step = counts[["small", "all"]].div(counts["steps"], axis=0)
-    often = (per_step["small"] >= MANY_MESSAGES) & (per_step["small"] >= 0.5 * per_step["all"])
-    found = per_step[often].sort_values("small", ascending=False, kind="stable").reset_index()
-    if found.empty:
+    steps = steady["step"].to_numpy()
+    found = [
+        (float(small[rows].sum() / num_steps), len(rows) / num_steps, key)
+        for key, rows in sorted(rows_by_launch(steady), key=lambda launch: launch[0])
+        if (num_steps := len(np.unique(steps[rows])))
+        and small[rows].sum() >= max(MANY_MESSAGES * num_steps, 0.5 * len(rows))
+    ]
+    if not found:
         return
-    worst = found.to_dict("records")[0]
-    launch = _segment(evidence, worst)
+    few, every, key = max(found, key=lambda one: one[0])
+    launch = _segment(evidence, dict(zip(_LAUNCH, key, strict=True)))
     yield Finding(
         "many-small-messages",
         "warning",
         "collectives",
         "many small collectives",
         f"{place_name(launch['model'], int(launch['size']), str(launch['engine']))}: "
-        f"{worst['small']:.0f} of {worst['all']:.0f} collectives per step carry less than "
+        f"{few:.0f} of {every:.0f} collectives per step carry less than "
         f"{units.byte_size(SMALL_MESSAGE_BYTES)}. Their latency dominates, not the bandwidth."
         f"{_in_others(len(found) - 1)}",
         _fuse_more(evidence, launch),
