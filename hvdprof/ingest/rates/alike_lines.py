@@ -111,7 +111,7 @@ class AlikeLines:
         own = found[is_own]
         if len(own) >= _FEWEST:
             others = any_of(tuple(pattern for pattern in patterns if pattern != self._own))
-            own = np.setdiff1d(own, matching(block.data, block.bounds, others, own.tolist()), True)
+            own = np.setdiff1d(own, matching(block.data, block.bounds, others, own), True)
             self._read(part, own)
         self._others = found[~self._is_read[found]].tolist()
 

@@ -56,7 +56,7 @@ def matching(
     data: bytes,
     bounds: npt.NDArray[np.int64],
     pattern: str,
-    among: Sequence[int] | None = None,
+    among: Sequence[int] | npt.NDArray[np.int64] | None = None,
 ) -> npt.NDArray[np.int64]:
     """The places of the lines that a pattern finds.
 
