@@ -48,6 +48,8 @@ LONGER = 0.25
 
 _STEPS_APART = {STRAGGLER: 1, PAUSE: 2}
 
+COMPUTE_PHASES = ("forward", "backward", "optimizer", MIXED)
+
 CERTAIN_BESIDE_LOAD = 1e-6
 """Chance below which a rank is named although waits for a core explain it: of 38 clean launches,
 most of them beside other load, 6 had a rank with a chance of 0.05 to 0.2 %."""
@@ -92,15 +94,19 @@ def named_causes(times: RankTimes) -> tuple[NamedCause, ...]:
         if one.delay.pattern in LASTING
         or _cost(one.delay, total, of_all) >= SMALLEST_SHARE * step_ns / 2
     ]
-    merged = [one for one in merged if not _is_of_others(one.delay, excess, of_all, times)]
+    merged = [one for one in merged if not _is_of_others(one, excess, of_all, times)]
     merged.sort(key=lambda one: -_cost(one.delay, total, of_all))
     return tuple(_named(times, one) for one in merged[:MOST_CAUSES])
 
 
-def _is_of_others(delay: Delay, excess: Times, of_all: Times, times: RankTimes) -> bool:
-    """Whether waits for a core that may pass explain a delay: it is then other processes'."""
-    places = list(delay.places)
-    if delay.kind != STRAGGLER or len(places) == len(times.ranks) or delay.pattern == PERIODIC:
+def _is_of_others(one: _Found, excess: Times, of_all: Times, times: RankTimes) -> bool:
+    """Whether waits for a core that may pass explain a delay: it is then other processes'.
+
+    Such waits fall where all ranks compute. A delay in another phase is the rank's.
+    """
+    delay, places = one.delay, list(one.delay.places)
+    of_all_ranks = delay.kind != STRAGGLER or len(places) == len(times.ranks)
+    if of_all_ranks or delay.pattern == PERIODIC or one.phase not in COMPUTE_PHASES:
         return False
     total = excess.sum(axis=2)
     lost = min(times.core_losses.get(rank, 0.0) for rank in times.ranks[places].tolist())

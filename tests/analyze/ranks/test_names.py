@@ -448,6 +448,11 @@ def test_what_waits_for_a_core_explain_is_no_rank():
     # Those of another rank, and those of a quarter of the delay, explain nothing.
     assert named_beside(lost, rank=0) == named_beside(lost / 4) == [(1,)]
 
+    # Those fall where all ranks compute, and not in the loading of one.
+    loading = rank_times(simulated(200, 2, extra_ms={"data": extra}))
+    loading = dataclasses.replace(loading, core_losses={1: lost})
+    assert [one.ranks for one in named_causes(loading)] == [(1,)]
+
 
 def test_a_rank_that_is_later_by_far_is_named_although_it_has_no_core():
     extra = np.stack([np.zeros(100), np.full(100, 9.0)], axis=1)
