@@ -63,8 +63,8 @@ def segment_title(record: PassRecord, segment_id: str) -> str:
 def measure(options: BenchOptions | RunOptions, *, progress: SweepProgress | None = None) -> Path:
     """Run the reference models or an unmodified script, as ``hvdprof bench`` and ``run`` do.
 
-    >>> folder = measure(BenchOptions(np=[1], models="mnist", preset="quick", output="runs/bench"))
-    >>> print(analyze_run(folder).summary()["model"])
+    >>> options = BenchOptions(np=[1], models="mnist", num_steps=20, repeats=1, output="runs/bench")
+    >>> print(analyze_run(measure(options)).summary()["model"])
     mnist
 
     Args:
