@@ -33,11 +33,7 @@ class GuardedContext:
 
 
 class Guarded:
-    """A part of the recorder, after whose failure the recording ends and the training continues.
-
-    Args:
-        give_up: Called with an exception of a guarded method; ends the recording.
-    """
+    """A part of the recorder, after whose failure the recording ends and the training continues."""
 
     def __init__(self, give_up: Callable[[Exception], None]) -> None:
         self._give_up = give_up
@@ -46,9 +42,7 @@ class Guarded:
 G = TypeVar("G", bound=Guarded)
 
 
-def guarded(
-    method: Callable[Concatenate[G, P], None],
-) -> Callable[Concatenate[G, P], None]:
+def guarded(method: Callable[Concatenate[G, P], None]) -> Callable[Concatenate[G, P], None]:
     """The method, after whose failure the recording ends and the training continues."""
 
     @functools.wraps(method)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import soak
 from hvdprof.collect.auto.auto_settings import AUTORECORD
-from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
+from hvdprof.collect.auto.ddp_arguments import FLIGHT_FOLDER
 from hvdprof.collect.session_factory import RECORDER_DIR
 
 TORCHRUN = "Root Cause (first observed failure):\n  exitcode  : -6 (pid: 12)\n"

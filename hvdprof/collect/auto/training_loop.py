@@ -64,10 +64,6 @@ def fetches_of(backward: Sequence[Place], update: Sequence[Place]) -> Fetches | 
 
     Of loops within it, those around the backward pass count, too: they fetch micro-batches. A loop
     over ``range`` counts and fetches nothing by itself.
-
-    Args:
-        backward: The places at a backward pass.
-        update: The places at the update that follows.
     """
     before = {(identity, code): offset for identity, code, offset in backward}
     for identity, code, after in update:

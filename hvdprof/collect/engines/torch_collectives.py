@@ -22,12 +22,7 @@ from hvdprof.collect.engines.stream_waits import (
     StreamWaits,
     is_of_fsdp,
 )
-from hvdprof.collect.steps.step_marks import (
-    COLLECTIVE_PHASE,
-    StepMarks,
-    WaitMarks,
-    harmless,
-)
+from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, StepMarks, WaitMarks, harmless
 from hvdprof.collect.steps.time_source import HostClock, Mark, TimeSource
 from hvdprof.rundir.recording.recorder_format import (
     REDUCE_SCATTER,

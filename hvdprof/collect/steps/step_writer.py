@@ -91,10 +91,7 @@ class StepWriter:
     """
 
     def __init__(
-        self,
-        take: LineTaker,
-        source: TimeSource,
-        clock: Callable[[], int] = time.monotonic_ns,
+        self, take: LineTaker, source: TimeSource, clock: Callable[[], int] = time.monotonic_ns
     ) -> None:
         self._take = take
         self._source = source

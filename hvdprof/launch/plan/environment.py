@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 
-from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
+from hvdprof.collect.auto.ddp_arguments import FLIGHT_FOLDER
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
@@ -29,12 +29,7 @@ OPENMPI_TRANSPORTS, NOT_LIBFABRIC = "OMPI_MCA_btl", "^ofi"
 ``MPI_Finalize`` of Open MPI 4.1 sleep for a second."""
 
 CHANGING_WHAT_IS_MEASURED = frozenset(
-    {
-        "HOROVOD_TIMELINE",
-        "HOROVOD_TIMELINE_MARK_CYCLES",
-        "HOROVOD_AUTOTUNE",
-        "HOROVOD_AUTOTUNE_LOG",
-    }
+    {"HOROVOD_TIMELINE", "HOROVOD_TIMELINE_MARK_CYCLES", "HOROVOD_AUTOTUNE", "HOROVOD_AUTOTUNE_LOG"}
 )
 _DISTURBING = CHANGING_WHAT_IS_MEASURED | frozenset(
     {
