@@ -130,12 +130,7 @@ def _rounds(settings: Settings, groups: list[_Group]) -> Iterator[_Launch]:
                     yield _Launch(Mode.ATTRIBUTION, group, repeat)
 
 
-def _pass(
-    settings: Settings,
-    capacity: Capacity,
-    number: int,
-    launch: _Launch,
-) -> PassRecord:
+def _pass(settings: Settings, capacity: Capacity, number: int, launch: _Launch) -> PassRecord:
     size, segments, engine = launch.group.size, launch.group.segments, launch.group.engine
     # DDP writes no timeline: the communication hook records into the recorder files.
     timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE

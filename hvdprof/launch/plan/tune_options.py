@@ -107,10 +107,7 @@ class TuneOptions(ScriptOptions):
         panel=MEASUREMENT,
     )
     output: str | Path | None = option(
-        None,
-        "The folder of the tuning; runs/TIME-tune when not given.",
-        "--runs",
-        panel=OUTPUT,
+        None, "The folder of the tuning; runs/TIME-tune when not given.", "--runs", panel=OUTPUT
     )
 
 
@@ -187,12 +184,7 @@ def present_options(options: TuneOptions, sizes: Sequence[int], folder: Path) ->
         sizes: The numbers of ranks.
         folder: Its run directory.
     """
-    own = {
-        "np": tuple(sizes),
-        "output": str(folder),
-        "repeats": 1,
-        "budget": None,
-    }
+    own = {"np": tuple(sizes), "output": str(folder), "repeats": 1, "budget": None}
     if options.models is None:
         names = {field.name for field in fields(RunOptions)}
         record = {**given_options(options, names), **own}

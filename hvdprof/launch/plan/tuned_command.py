@@ -54,10 +54,6 @@ def tuned_setting(setting: Candidate, present: Options) -> TunedSetting:
     """A setting with variables in place of the options of scripts, where they have the same effect.
 
     Reference models keep their options: hvdprof sets these variables itself in their ranks.
-
-    Args:
-        setting: The candidate that is named.
-        present: The options of the present setting.
     """
     variables, options = dict(setting.environment), dict(setting.options)
     if isinstance(present, RunOptions):

@@ -56,11 +56,14 @@ def workload_environment(
     options = settings.options
     if isinstance(options, BenchOptions):
         return dict.fromkeys(_TORCH_THREADS, str(settings.num_threads)) | INSTALLED_ALONE
+    # Horovod alone writes one.
     automatic = AutoSettings(
         num_warmup_steps=settings.num_warmup_batches,
         num_steps=options.num_steps,
         batch_size=settings.models[0].batch_size or None,
-        timeline=str(paths.timeline(SCRIPT_SEGMENT)) if _has_timeline(record) else "",
+        timeline=str(paths.timeline(SCRIPT_SEGMENT))
+        if record.mode != Mode.THROUGHPUT and record.engine not in OTHER_ENGINES
+        else "",
         num_timeline_steps=options.num_timeline_steps,
     )
     variables = {AUTORECORD: automatic.to_text()}
@@ -73,11 +76,6 @@ def workload_environment(
         # torchrun does so itself, but not for a single rank: the baseline would have more threads.
         variables[OMP_THREADS] = "1"
     return variables
-
-
-def _has_timeline(record: PassRecord) -> bool:
-    # Horovod alone writes one.
-    return record.mode != Mode.THROUGHPUT and record.engine not in OTHER_ENGINES
 
 
 def least_partial_steps(settings: Settings) -> int | None:
