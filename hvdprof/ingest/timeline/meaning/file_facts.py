@@ -147,12 +147,7 @@ def facts_of(counts: FactCounts, raw: RawTimeline, cycle: Cycle) -> TimelineFact
 
 
 def time_zero_of(epochs: tuple[tuple[int, int], ...], earliest_us: int) -> str:
-    """What time 0 of a file is, one of the ``SINCE_...``.
-
-    Args:
-        epochs: Its headers.
-        earliest_us: The earliest time in it; 0 where it holds none.
-    """
+    """What time 0 of a file is, one of the ``SINCE_...``."""
     if epochs_in_range(epochs):
         return SINCE_INIT
     return SINCE_BOOT if earliest_us >= _LONGEST_START_US else SINCE_RECORDING
