@@ -63,12 +63,7 @@ def folded_findings(title: str, findings: pd.DataFrame, links_of: LinksOf) -> ht
 
 
 def is_of_cell(findings: pd.DataFrame, cell: FrameRow) -> NDArray[np.bool_]:
-    """Mask of the findings on a cell or on the whole run; the toggles of the cell do not count.
-
-    Args:
-        findings: Rows of ``FINDINGS``.
-        cell: A row of SCALING.
-    """
+    """Mask of the findings on a cell or on the whole run; the toggles of the cell do not count."""
 
     def is_of(name: str, missing: object) -> NDArray[np.bool_]:
         values = findings[name].astype(object)

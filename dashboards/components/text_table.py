@@ -55,10 +55,7 @@ def text_card(
     """
     shown = text_table(table.head, table.rows, left=left, narrowest=narrowest)
     return section(
-        title,
-        saveable(name, shown, table.saved),
-        about=about,
-        tools=_tools(name, title),
+        title, saveable(name, shown, table.saved), about=about, tools=_tools(name, title)
     )
 
 

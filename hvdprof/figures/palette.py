@@ -114,11 +114,7 @@ COVER_COLOURS: dict[str, str] = {
 TRANSPORT_COLOURS: tuple[str, ...] = ("#e9e9e9", _GREEN, _SKY_BLUE, _BLUE, _ORANGE, _VERMILION)
 """Colour of each kind of connection of ``network.nccl_transport``, from none to the slowest."""
 
-LATE_SCALE: tuple[tuple[float, str], ...] = (
-    (0.0, _BLUE),
-    (0.5, "#f7f7f7"),
-    (1.0, _VERMILION),
-)
+LATE_SCALE: tuple[tuple[float, str], ...] = ((0.0, _BLUE), (0.5, "#f7f7f7"), (1.0, _VERMILION))
 
 """From early over on time to late."""
 

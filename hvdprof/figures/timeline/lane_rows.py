@@ -102,10 +102,6 @@ def execution_lanes(events: pd.DataFrame, rows: Int32s) -> LanesBelow:
 
     Further ones share the last of the four; so do all where there are very many. Of a fused
     execution only the rows of its first tensor are drawn.
-
-    Args:
-        events: Rows of EVENTS.
-        rows: Horovod's intervals in the pass.
     """
     if not len(rows):
         return LanesBelow((), rows, rows)
@@ -150,12 +146,7 @@ def _side_by_side(events: pd.DataFrame, rows: Int32s, lane: Int32s) -> LanesBelo
 
 
 def tensor_lanes(events: pd.DataFrame, rows: Int32s) -> LanesBelow:
-    """A lane for each tensor, in order of their first intervals.
-
-    Args:
-        events: Rows of EVENTS.
-        rows: Horovod's intervals in the pass.
-    """
+    """A lane for each tensor, in order of their first intervals."""
     if not len(rows):
         return LanesBelow((), rows, rows)
     tensor, names = codes_of(events["tensor"])

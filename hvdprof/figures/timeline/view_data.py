@@ -51,11 +51,7 @@ class Asked:
 
 
 def view_data(
-    lanes: Lanes,
-    rows: Sequence[Row],
-    choice: RowChoice,
-    asked: Asked,
-    executions: Executions,
+    lanes: Lanes, rows: Sequence[Row], choice: RowChoice, asked: Asked, executions: Executions
 ) -> Json:
     """All that is drawn between ``asked.from_ns`` and ``asked.to_ns``.
 
