@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import IO
@@ -41,6 +41,7 @@ _HOROVOD = re.compile(
     rb'"NEGOTIATE_|"start_time_since_epoch_in_micros"|"CYCLE_START"|"WAIT_FOR_(?:OTHER_|DATA)'
 )
 _NOT_FOREIGN = ForeignFile("")
+_WRITTEN_BY_PEOPLE = frozenset((".md", ".rst", ".py", ".sh", ".yaml", ".yml", ".toml", ".ipynb"))
 # Without NUL: a full disk leaves blocks of it in a text file.
 _CONTROL = bytes(sorted(set(range(1, 32)) - {7, 8, 9, 10, 12, 13, 27}))
 
@@ -197,7 +198,7 @@ def _add_folder(folder: Path, found: Found) -> None:
     files = []
     for path in listed.files:
         try:
-            files.append(_recognised(path))
+            files.append(_in_folder(_recognised(path)))
         except OSError as error:
             what = f"unreadable ({error.strerror or error})"
             files.append(Recognised(path, Kind.FOREIGN, what))
@@ -205,6 +206,15 @@ def _add_folder(folder: Path, found: Found) -> None:
             found.notes.append(Note(NoteCode.UNREADABLE, text))
     # Beside recordings they say nothing of their own.
     found.files += [file for file in files if file.what not in PARTS] or files
+
+
+def _in_folder(file: Recognised) -> Recognised:
+    # A page that quotes an error is no output of a job; one that is named itself may be.
+    if file.kind != Kind.TEXT or file.path.suffix.lower() not in _WRITTEN_BY_PEOPLE:
+        return file
+    what = f"documentation or source code by its name (*{file.path.suffix})"
+    hint = "If it is output of a job, name the file itself."
+    return replace(file, kind=Kind.FOREIGN, what=what, hint=hint)
 
 
 def _ends(path: Path) -> tuple[bytes, bytes, int]:

@@ -124,6 +124,19 @@ def test_parts_of_a_run_directory_say_so_and_are_left_out_beside_recordings(tmp_
         load_run([tmp_path / "alone"])
 
 
+def test_pages_and_sources_in_a_folder_are_no_output_unless_they_are_named(tmp_path: Path) -> None:
+    error = "ValueError: quoted in a page\n"
+    for name in ("README.md", "train.py", "job.out"):
+        (tmp_path / name).write_text(error)
+    kinds = {file.path.name: file.kind for file in found_in([tmp_path])}
+    assert kinds == {"README.md": Kind.FOREIGN, "train.py": Kind.FOREIGN, "job.out": Kind.TEXT}
+    (named,) = found_in([tmp_path / "README.md"])
+    assert named.kind == Kind.TEXT
+    (tmp_path / "job.out").unlink()
+    with pytest.raises(UnreadableInputError, match=r"source code by its name \(\*\.md\)"):
+        load_run([tmp_path])
+
+
 def test_of_a_foreign_trace_the_hint_names_the_launcher_of_torch(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text('[{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 3}]')

@@ -59,6 +59,9 @@ def log_verdict(
         # Their own sentence names the ranks.
         problems, errors = (rows[(rows["id"] != STALLED).to_numpy()] for rows in (problems, errors))
     failures = incidents[~incidents["kind"].isin(_CONSEQUENCES).to_numpy()]
+    # Behind another failure it follows from the lost rank.
+    is_first = failures["line"] == failures["line"].min()
+    failures = failures[(is_first | (failures["kind"] != "rendezvous")).to_numpy()]
     if len(stalls):
         failures = failures[(failures["line"] < stalls["line"].min()).to_numpy()]
     if len(errors):

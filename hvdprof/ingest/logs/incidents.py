@@ -37,6 +37,10 @@ _KINDS = (
         r"gloo.{1,200}(?:[Cc]onnect(?:ion)? timed? ?out)",
     ),
     (
+        "rendezvous",
+        r"HTTP \w+ request failed too many times|Wait timeout after \d+ seconds for key",
+    ),
+    (
         "nccl-error",
         r"^(?:\w+(?:\.\w+)*: )?NCCL (?:[Ee]rror\b|error in: )|nccl(?:System|Remote)Error",
     ),

@@ -98,10 +98,10 @@ INCIDENTS = Table(
             "category",
             "process-end (of the launcher), later-end (others in torchrun's report), exception, "
             "internal-error, shutdown, background-loop, stall, stall-setting, cache-eviction, "
-            "timeline-file, mpi, out-of-memory, usage (the "
-            "script rejects its arguments), nccl-tests, nccl-error, network-timeout, crash (of the "
-            "process itself), cancelled (by Slurm), job-end (a launcher that names no rank) or "
-            "adasum (a warning of Horovod's).",
+            "timeline-file, mpi, out-of-memory, usage (the script rejects its arguments), "
+            "nccl-tests, nccl-error, network-timeout, rendezvous (of Gloo), crash (of the process "
+            "itself), cancelled (by Slurm), job-end (a launcher that names no rank) or adasum (a "
+            "warning of Horovod's).",
         ),
         Column(
             "failed_rank",

@@ -204,6 +204,19 @@ KNOWN_CAUSES = (
         "raise it: ulimit -n 65536",
         fails_again=False,
     ),
+    _error(
+        r"HTTP \w+ request failed too many times",
+        "the rank does not reach the rendezvous server, which runs in horovodrun",
+        "see whether horovodrun still ran; name the network that all hosts share by its "
+        "--network-interfaces",
+        fails_again=False,
+    ),
+    _error(
+        r"Wait timeout after (?P<seconds>\d+) seconds for key",
+        "another rank did not join within {seconds} s",
+        "see its output; if it only starts slowly, raise HOROVOD_GLOO_TIMEOUT_SECONDS",
+        fails_again=False,
+    ),
     KnownCause(
         re.compile(UNREACHABLE),
         "Open MPI found no network that connects all hosts",

@@ -72,6 +72,21 @@ def incident(kind, message="", *, line=7, **values):
             "the kernel when memory runs out; fix: see dmesg; lower the batch size or the ranks "
             "per host.",
         ),
+        (
+            [
+                incident("rendezvous", "Wait timeout after 30 seconds for key(s): 1", rank=0),
+                incident("process-end", line=9, failed_rank=0, exit_code=134),
+            ],
+            "Failure in line 7: rank 0: Wait timeout after 30 seconds for key(s): 1; cause: "
+            "another rank did not join within 30 s; fix: see its output; ",
+        ),
+        (
+            [
+                incident("exception", "ValueError: bad", rank=1),
+                incident("rendezvous", "HTTP GET request failed too many times", line=8, rank=0),
+            ],
+            "Failure in line 7: rank 1: ValueError: bad.",
+        ),
         ([incident("process-end", signal=11)], "Failure in line 7: a rank was ended by SIGSEGV; "),
         ([incident("internal-error", "HorovodInternalError: x")], ""),
         ([incident("mpi", "x" * 500)], f"Failure in line 7: {'x' * 119}\N{HORIZONTAL ELLIPSIS}."),

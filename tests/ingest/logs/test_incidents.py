@@ -64,6 +64,8 @@ def test_how_launchers_report_an_end(
         ("[/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 30000ms for recv operation", "network-timeout"),
         ("[E socket.cpp:957] [c10d] The client socket has timed out after 60s while trying to connect", "network-timeout"),
         ("ssh: connect to host node7 port 22: Connection timed out", "network-timeout"),
+        ("[a: E a/gloo/http_store.cc:96] HTTP GET request failed too many times, aborting.", "rendezvous"),
+        ("  what():  [gloo/http_store.cc:54] Wait timeout after 30 seconds for key(s): 1. You", "rendezvous"),
         ("Fatal Python error: Segmentation fault", "crash"),
         ("[node1:4711] *** Process received signal ***", "crash"),
         ("run.sh: line 3: 12345 Segmentation fault      (core dumped) python train.py", "crash"),
