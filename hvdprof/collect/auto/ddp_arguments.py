@@ -18,6 +18,7 @@ from hvdprof.rundir.launch_format import (
     BUCKET_CAP,
     DDP_ARGUMENTS,
     FACTS_FILE,
+    FLIGHT_FOLDER,
     DdpFacts,
     ddp_argument,
 )
@@ -35,9 +36,6 @@ _FLOAT_BYTES = 4
 
 Make = Callable[..., None]
 """The constructor of a class."""
-
-FLIGHT_FOLDER = "HVDPROF_FLIGHT_FOLDER"
-"""Environment variable: the folder of the files, set in trace passes of ``torch.distributed``."""
 
 Dump = Callable[[bool, bool], "str | bytes"]
 

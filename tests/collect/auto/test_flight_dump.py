@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from hvdprof.collect.auto.ddp_arguments import FLIGHT_FOLDER, write_flight_dump
+from hvdprof.collect.auto.ddp_arguments import write_flight_dump
 from hvdprof.ingest.flight_recorder.dump_file import read_dump
+from hvdprof.rundir.launch_format import FLIGHT_FOLDER
 from tests.builders.places import ROOT
 
 SCRIPT = """
