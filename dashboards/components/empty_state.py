@@ -49,13 +49,7 @@ class Lack:
 
 
 def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
-    """A card with the missing data and the command that makes them.
-
-    Args:
-        why: As in ``Lack``.
-        commands: As in ``Lack``.
-        about: As in ``Lack``.
-    """
+    """A card with the missing data and the command that makes them, as in ``Lack``."""
     return lack_card(Lack(why, commands, about))
 
 

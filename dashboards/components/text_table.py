@@ -97,13 +97,7 @@ def _tools(name: str, title: str) -> list[Component]:
 
 
 def saveable(name: str, table: Component, saved: pd.DataFrame) -> html.Div:
-    """A table whose numbers ``save_button`` of the same name writes.
-
-    Args:
-        name: The name given to ``save_button``.
-        table: The table as it is shown.
-        saved: Its rows with full numbers.
-    """
+    """A table whose numbers ``save_button`` of the same name writes."""
     marked = attributes(
         data_rows=name,
         data_csv=saved.to_csv(index=False, lineterminator="\r\n"),

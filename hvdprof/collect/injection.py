@@ -115,13 +115,7 @@ class InjectedGradients(GradientCalls):
 
 
 class InjectedSteps(StepCalls):
-    """Steps with faults between them and at the begin of their phases.
-
-    Args:
-        inner: The steps of the session that records now.
-        faults: When the faults come.
-        gradients: The hooks that inject within a step.
-    """
+    """Steps with faults between them and at the begin of their phases."""
 
     def __init__(
         self, inner: Callable[[], StepCalls], faults: FaultClock, gradients: InjectedGradients
@@ -175,13 +169,7 @@ class InjectedSteps(StepCalls):
 
 
 class InjectingSession(Session):
-    """Injects faults into steps, and leaves every other call to the session inside.
-
-    Args:
-        inner: The session that records, or one that does nothing; it may be replaced.
-        faults: The faults.
-        identity: Which rank this is.
-    """
+    """Injects faults into steps, and leaves every other call to the session inside."""
 
     waits: WaitCalls
     lines: LineCalls

@@ -162,13 +162,7 @@ class LoopProgress:
 
 
 def loop_place(loop: Fetches | None, thread: int, error: BaseException | None) -> str:
-    """``IN_LOOP`` or ``LEFT_LOOP``; empty where the loop is unknown. For any thread.
-
-    Args:
-        loop: The loop that trains.
-        thread: The thread that trains.
-        error: The exception that ended the script; None where none did.
-    """
+    """``IN_LOOP`` or ``LEFT_LOOP``; empty where the loop is unknown. For any thread."""
     if loop is None:
         return ""
     if error is not None:

@@ -35,13 +35,7 @@ _NO_GRAPH_TASK = -1
 
 
 class CollectiveWaits:
-    """The waits of one recording in collectives.
-
-    Args:
-        marks: The marks of its open step.
-        source: Where marks come from.
-        torch: The module ``torch``.
-    """
+    """The waits of one recording in collectives."""
 
     def __init__(self, marks: StepMarks, source: TimeSource, torch: Any) -> None:
         self.marks = marks

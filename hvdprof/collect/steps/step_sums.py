@@ -174,13 +174,7 @@ def allowed_bytes(elapsed_ns: int) -> int:
 
 
 def next_length(num_steps: int, span_ns: int, goal_ns: int) -> int:
-    """The power of two of steps that takes at most ``goal_ns``, at least 1.
-
-    Args:
-        num_steps: Steps of the window before.
-        span_ns: Its length.
-        goal_ns: The length that the next one should have.
-    """
+    """The power of two of steps (at least 1) that takes at most ``goal_ns``, by the last window."""
     fitting = min(goal_ns * num_steps // max(span_ns, 1), MOST_STEPS)
     return 1 << max(fitting.bit_length() - 1, 0)
 

@@ -156,13 +156,7 @@ def lines_of_rank(
     recording: RecorderFile,
     reading: Callable[[Path], AbstractContextManager[object]],
 ) -> tuple[RankLines, list[Note]]:
-    """What the files of a rank hold, and clauses on what could not be used of them.
-
-    Args:
-        paths: The files of the rank and its workers.
-        recording: What its recorder wrote.
-        reading: A context around the reading of a file.
-    """
+    """What the files of a rank hold, and clauses on what could not be used of them."""
     lines, notes = RankLines(recording), []
     for path in paths:
         try:

@@ -177,13 +177,7 @@ def tuned_sizes(options: TuneOptions, *, num_cores: int, num_gpus: int) -> tuple
 
 
 def present_options(options: TuneOptions, sizes: Sequence[int], folder: Path) -> Options:
-    """The options of the run that measures the present setting, with its trace.
-
-    Args:
-        options: Those of the tuning.
-        sizes: The numbers of ranks.
-        folder: Its run directory.
-    """
+    """The options of the run that measures the present setting, with its trace."""
     own = {"np": tuple(sizes), "output": str(folder), "repeats": 1, "budget": None}
     if options.models is None:
         names = {field.name for field in fields(RunOptions)}

@@ -65,13 +65,7 @@ def tuned_setting(setting: Candidate, present: Options) -> TunedSetting:
 
 
 def tuned_command(setting: TunedSetting, present: Options, num_ranks: int) -> str:
-    """The command that starts the training with a setting, for a shell; secrets are masked.
-
-    Args:
-        setting: The setting.
-        present: The options of the present setting.
-        num_ranks: The number of ranks that is tuned.
-    """
+    """The command that starts the training with a setting, for a shell; secrets are masked."""
     is_script = isinstance(present, RunOptions)
     base = {
         name: getattr(present, name)

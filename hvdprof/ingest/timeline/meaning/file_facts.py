@@ -105,13 +105,7 @@ class TimelineFacts:
 
 
 def facts_of(counts: FactCounts, raw: RawTimeline, cycle: Cycle) -> TimelineFacts:
-    """The facts of a file.
-
-    Args:
-        counts: What was counted in it.
-        raw: The file; its slices, ticks and marks are not looked at.
-        cycle: The cycle of Horovod's loop.
-    """
+    """The facts of a file."""
     time_zero = time_zero_of(raw.epochs, counts.earliest_us or 0)
     size, reason = _size(counts)
     autotuned = counts.num_again > _FEW_INITS
