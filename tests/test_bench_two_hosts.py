@@ -12,7 +12,12 @@ from hvdprof.model.run import Run
 from tests.builders import ddp_script, user_script
 from tests.builders.network_hosts import NetworkHosts, network_hosts
 
-pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.horovod,
+    pytest.mark.warm,
+    pytest.mark.root,
+    pytest.mark.timeout(900),
+]
 
 
 @pytest.fixture(scope="module")

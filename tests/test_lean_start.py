@@ -159,18 +159,32 @@ time.sleep(600)
 """
 
 
+NAMESPACES = """
+import json, os, socket, sys
+import torch
+names = {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "uts", "mnt")}
+print(json.dumps(names))
+print(json.dumps([name for _, name in socket.if_nameindex()]))
+print(json.dumps(os.getpid()), flush=True)
+os.close(1)
+sys.stdin.read()
+"""
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     return tmp_path / "script.py"
 
 
-def begun(script: Path, *arguments: str, warm: bool, **variables: str) -> "subprocess.Popen[str]":
+def begun(
+    script: Path, *arguments: str, warm: bool, under: tuple[str, ...] = (), **variables: str
+) -> "subprocess.Popen[str]":
     environment = {**os.environ, **variables}
     assert environment[VARIABLE]
     if not warm:
         del environment[VARIABLE]
     return subprocess.Popen(
-        [sys.executable, script.name, *arguments],
+        [*under, sys.executable, script.name, *arguments],
         cwd=script.parent,
         env=environment,
         stdin=subprocess.PIPE,
@@ -258,6 +272,23 @@ def test_a_process_under_other_conditions_begins_cold(script: Path) -> None:
         assert is_cold()
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+
+
+@pytest.mark.horovod
+@pytest.mark.warm
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+def test_a_fork_is_in_the_namespaces_of_the_process(script: Path) -> None:
+    script.write_text(NAMESPACES)
+    process = begun(script, warm=True, under=("unshare", "--net", "--uts", "--mount"))
+    assert process.stdout is not None
+    names, interfaces, pid = map(json.loads, process.stdout)
+    assert int(pid) != process.pid
+    own = {kind: str(Path(f"/proc/{process.pid}/ns/{kind}").readlink()) for kind in names}
+    process.communicate("end", timeout=60)
+    assert names == own
+    assert not [kind for kind in own if own[kind] == str(Path(f"/proc/self/ns/{kind}").readlink())]
+    assert interfaces == ["lo"]
 
 
 @pytest.mark.horovod

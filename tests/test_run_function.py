@@ -16,7 +16,7 @@ from tests.builders.network_hosts import network_hosts
 from tests.builders.running_command import pids_in_step, wait_for
 from tests.builders.user_function import BATCH, train
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.timeout(900)]
 
 STEPS = 512 // 2 // BATCH
 

@@ -8,7 +8,7 @@ from hvdprof.api import load_run
 from tests.builders import slow_line_script
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.timeout(600)]
 
 SCRIPT = slow_line_script.__file__
 

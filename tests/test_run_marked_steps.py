@@ -6,7 +6,7 @@ from hvdprof.api import analyze_run, load_run
 from tests.builders import marked_script
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.timeout(600)]
 
 
 def test_warmup_number_of_steps_and_timeline_hold_for_marked_steps(tmp_path):

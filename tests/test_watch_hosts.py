@@ -12,7 +12,12 @@ from hvdprof.rundir.recording.stall_format import EventKind
 from tests.builders import late_script
 from tests.builders.network_hosts import network_hosts
 
-pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.horovod,
+    pytest.mark.warm,
+    pytest.mark.root,
+    pytest.mark.timeout(600),
+]
 
 
 @pytest.mark.ran(

@@ -19,6 +19,7 @@ from hvdprof.analyze.scaling.efficiency import losses, scaling
 from hvdprof.analyze.scaling.toggles import Curves, final_losses, loss_curves
 from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.measured_launches import MeasuredLaunches, measured_launches
+from hvdprof.analyze.steps.other_load import passing_core_losses
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.analyze.verdict.traced_verdict import without_rates
 from hvdprof.model.cell_key import LaunchKey
@@ -61,7 +62,14 @@ class Basis(Evidence):
     @cached_property
     def waits(self) -> WaitingTables:
         """Waiting in launches whose ranks all recorded, and their steps on one clock."""
-        return waiting_tables(self.run.arrivals, with_all_ranks(self.recorded, self.run.segments))
+        works = with_all_ranks(self.recorded, self.run.segments)
+        return waiting_tables(self.run.arrivals, works, passing_core_losses(self.machine))
+
+    @cached_property
+    def machine(self) -> pd.DataFrame:
+        """RANK_MACHINE, without rates of FLOPs."""
+        devices = whole_windows(self.table(DEVICE_SAMPLES.name))
+        return rank_machine((self.table(RANK_SAMPLES.name), devices), self.recorded)
 
 
 Made = pd.DataFrame | Mapping[str, pd.DataFrame]
@@ -112,9 +120,7 @@ def scaling_frames(basis: Basis) -> Mapping[str, pd.DataFrame]:
 def machine_frame(basis: Basis) -> pd.DataFrame:
     """RANK_MACHINE, with the FLOP/s of ranks whose FLOPs were counted."""
     devices = basis.table(DEVICE_SAMPLES.name)
-    samples = (basis.table(RANK_SAMPLES.name), whole_windows(devices))
-    measured = rank_machine(samples, basis.recorded)
-    return with_flop_rates(measured, devices, basis.table(LAUNCHES.name))
+    return with_flop_rates(basis.machine, devices, basis.table(LAUNCHES.name))
 
 
 def waiting_frames(basis: Basis) -> Mapping[str, pd.DataFrame]:

@@ -4,11 +4,13 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
 from hvdprof import api
+from hvdprof.api.run_entries import run_entry
 from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.option_signature import takes
@@ -61,3 +63,6 @@ def watch(
             pool.submit(follow, screen).result()
         finally:
             stop.set()
+    if api.is_run_directory(folder):
+        status = run_entry(folder).status
+        sys.stderr.write(f"hvdprof: The run is {status}: hvdprof analyze {quote(str(folder))}\n")

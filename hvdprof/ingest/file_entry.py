@@ -26,6 +26,7 @@ NCCL logs are read once more after all other files: both numbers then count thei
 LOOKED_FOR = (
     f"Looked for: a run directory, {called()} (docs: Read timelines, logs and tables you have)."
 )
+_CUT = "The part that is there holds nothing known. Copy the whole file, and read it again."
 _READS = "hvdprof reads run directories, timelines, traces, dumps, logs and benchmarks."
 _MOST_KINDS = 3
 _MOST_REASONS = 5
@@ -118,7 +119,9 @@ def refuse_all(entries: Sequence[FileEntry], notes: Sequence[Note]) -> NoReturn:
 def _refuse_one(entry: FileEntry, notes: Sequence[Note]) -> NoReturn:
     found, kind = entry.found, entry.kind
     if notes:
-        raise UnreadableInputError(notes[0].text.rstrip(".") + ".", hint=LOOKED_FOR)
+        reason = notes[0].text.rstrip(".")
+        hint = _CUT if reason.endswith("data ends early") else LOOKED_FOR
+        raise UnreadableInputError(f"{reason}.", hint=hint)
     if kind == Kind.TEXT:
         raise UnreadableInputError(
             f"{found.name} is text that holds nothing known.", hint=LOOKED_FOR

@@ -18,6 +18,7 @@ from hvdprof.ingest.recorder.session_rows import (
     alignment_of,
     exclude_evaluations,
     exclude_profiled,
+    others_in,
     session_ranks,
 )
 from hvdprof.ingest.rundir.flight_files import with_flight_files, with_recordings
@@ -232,12 +233,15 @@ def _add_pass(
     manifest: Manifest,
     record: PassRecord,
     paths: PassPaths,
-    files: Mapping[int, RecorderFile],
+    files: dict[int, RecorderFile],
     tables: RunBuilder,
     reading: _Reading,
 ) -> None:
     exclude_profiled(files.values())
     steps_from_windows(files.values())
+    for rank, why in others_in(files).items():
+        tables.notes.append(why.at(f"{record.id}: recording of rank {rank}", record.id, [rank]))
+        del files[rank]
     exclude_evaluations(files.values())
     mark_reached(manifest, record, files)
     if record.session:

@@ -155,10 +155,11 @@ def _add_launch(folder: Path, found: Sequence[Recognised], builder: RunBuilder) 
     """The recordings of one launch: those that lie in one folder."""
     from hvdprof.ingest.recorder.light_steps import steps_from_windows
     from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
-    from hvdprof.ingest.recorder.session_rows import alignment_of, exclude_evaluations
+    from hvdprof.ingest.recorder.session_rows import alignment_of, exclude_evaluations, others_in
 
     files: dict[int, RecorderFile] = {}
     entries = []
+    by_rank = {}
     for number, one in enumerate(found):
         entry = FileEntry(one, one.what)
         entries.append(entry)
@@ -172,13 +173,18 @@ def _add_launch(folder: Path, found: Sequence[Recognised], builder: RunBuilder) 
             reason = f"{one.name}: another file holds rank {rank}; left out."
             builder.notes.append(entry.fail(UnreadableInputError(reason), NoteCode.LEFT_OUT))
             continue
-        files[rank] = file
+        files[rank], by_rank[rank] = file, entry
         builder.notes += [clause.at(one.name, ranks=[rank]) for clause in file.clauses()]
         entry.num_rows = sum(
             segment.num_steps or len(segment.windows) for segment in file.segments.values()
         )
         entry.num_rows += len(file.marks) + bool(file.header)
     steps_from_windows(files.values())
+    for rank, why in others_in(files).items():
+        why_not = UnreadableInputError(why.at(by_rank[rank].found.name).text)
+        builder.notes.append(by_rank[rank].fail(why_not, why.code))
+        by_rank[rank].num_rows = 0
+        del files[rank]
     # Ranks whose recordings are not given may have trained on in a step with an evaluation.
     if len(files) >= max((file.header_number("size", 0) for file in files.values()), default=0):
         exclude_evaluations(files.values())

@@ -86,6 +86,7 @@ def test_the_methods_of_an_analysis_have_examples(
 
 
 @pytest.mark.horovod
+@pytest.mark.warm
 def test_the_examples_that_start_ranks_are_true(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,12 @@ RECORDED = {
 }
 """By name; the order is that of recording."""
 
+BESIDE_LOAD = {
+    "ddp-clean-beside-load": "equal ranks beside other processes, load 9.7",
+    "horovod-shared-core": "a program of the script computes on the core of rank 1",
+}
+"""Runs of `hvdprof run --np 2 --no-trace` on two cores beside a load that no command repeats."""
+
 
 def unpacked(name: str, folder: Path) -> Path:
     """A recorded run, as a folder of its name in ``folder``."""

@@ -12,7 +12,8 @@ from hvdprof.launch.launchers.batch_launch import Torchrun
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
-from tests.builders.places import ROOT
+from tests.builders.lean_start.warm_proxy import VARIABLE as WARM
+from tests.builders.places import LEAN_START, ROOT
 
 BIN = Path(sys.executable).parent
 TRAIN = (sys.executable, "-m", "hvdprof.bench_models.train")
@@ -103,10 +104,16 @@ def run_ranks(
 ) -> Ended:
     """Run a command with the recorder on; what outlasts ``timeout_s`` is killed with its group."""
     paths = PassPaths(folder)
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_JOB)}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if name == WARM or not name.startswith(_OF_A_JOB)
+    }
+    is_lean = str(LEAN_START) in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    folders = [str(LEAN_START), str(ROOT)] if is_lean else [str(ROOT)]
     set_here = {
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join(folders),
         "OMP_NUM_THREADS": "1",
         "HVDPROF_RECORDER_DIR": str(paths.recorder_folder),
     }

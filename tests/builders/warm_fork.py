@@ -41,6 +41,7 @@ HIGH = 512
 
 def become(asked: dict[str, Any], stash: Stash) -> None:
     """Run the script, and end by ``SystemExit`` or as Python does after an exception."""
+    _enter(asked["entered"])
     _take_files(asked["received"], asked["handles"])
     _take_signals(asked["ignored"], asked["blocked"])
     os.setsid()
@@ -61,6 +62,14 @@ def become(asked: dict[str, Any], stash: Stash) -> None:
     importlib.import_module("sitecustomize")
     random.seed()
     _run(asked["started"], is_safe="-P" in asked["options"] or "PYTHONSAFEPATH" in os.environ)
+
+
+def _enter(namespaces: list[str]) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    for path in namespaces:
+        with Path(path).open("rb") as file:
+            if library.setns(file.fileno(), 0):
+                raise OSError(ctypes.get_errno(), f"setns {path}")
 
 
 def _take_files(received: list[int], handles: list[int]) -> None:

@@ -4,12 +4,13 @@
 one server per worker of pytest, and names its socket in the environment of the tests. A process
 whose script imports torch asks it at its own start (``lean_start/warm_proxy.py``). The fork has the
 files, folder, variables, arguments, signals and processors of that process, its environment in
-``/proc``, and no frame below the script. Modules of torch and Horovod are not loaded for it until
+``/proc``, and no frame below the script. It enters the network, the mounts and the host name of
+that process, where these are others. Modules of torch and Horovod are not loaded for it until
 it imports them, so hooks on imports see them. It has its own process id, session and parent.
 
-A process begins on its own, cold, where that could matter: in other namespaces, control groups,
-limits or rights than the server, with another Python or other variables that torch, Python or the
-loader read at their start, and in tests without the marker ``warm``.
+A process begins on its own, cold, where that could matter: in other namespaces than those, control
+groups, limits or rights than the server, with another Python or other variables that torch, Python
+or the loader read at their start, and in tests without the marker ``warm``.
 
 Tested by tests/test_lean_start.py.
 """
@@ -43,8 +44,13 @@ READ_AT_START = (
 READ_LATER = (
     *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"),
     *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER", "PYTHONSAFEPATH", "TORCHELASTIC_"),
+    # Spark sets it for its own workers, whose rows it distributes by hash: ranks have no rows.
+    "PYTHONHASHSEED",
 )
 """Beginnings of names: the fork or the script sees to these."""
+
+ENTERED = ("net", "uts", "mnt")
+"""Kinds of namespaces that a fork enters: root may."""
 
 SAME_LINES = ("Uid", "Gid", "Groups", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp:")
 
@@ -178,15 +184,15 @@ def _received(asking: socket.socket) -> dict[str, Any] | None:
         and _conditions(pid) == _conditions(os.getpid())
     ):
         name = Path("/proc", str(pid), "comm").read_bytes().strip()
-        return {**asked, "received": received, "name": name}
+        return {**asked, "received": received, "name": name, "entered": _other_namespaces(pid)}
     for handle in received:
         os.close(handle)
     return None
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, object]:
-    # Launchers put this folder in front, once each.
-    own = {"", f"{sys.prefix}/lib"}
+    # Launchers put this folder in front, once each; a worktree may have it by a link.
+    own = {"", f"{sys.prefix}/lib", str(Path(sys.prefix, "lib").resolve())}
     folders = dict.fromkeys(environment.get("LD_LIBRARY_PATH", "").split(os.pathsep))
     return {
         name: value
@@ -200,7 +206,11 @@ def _conditions(pid: int) -> object:
     try:
         status = (folder / "status").read_text(encoding="utf-8").splitlines()
         return (
-            [link.readlink() for link in sorted((folder / "ns").iterdir())],
+            [
+                link.readlink()
+                for link in sorted((folder / "ns").iterdir())
+                if link.name not in ENTERED or os.geteuid() != 0
+            ],
             (folder / "root").readlink(),
             *((folder / name).read_bytes() for name in ("cgroup", "limits", "oom_score_adj")),
             os.getpriority(os.PRIO_PROCESS, pid),
@@ -209,6 +219,11 @@ def _conditions(pid: int) -> object:
     except OSError:
         # It has ended.
         return None
+
+
+def _other_namespaces(pid: int) -> list[str]:
+    links = [(Path(f"/proc/{pid}/ns/{kind}"), Path(f"/proc/self/ns/{kind}")) for kind in ENTERED]
+    return [str(link) for link, own in links if link.readlink() != own.readlink()]
 
 
 if __name__ == "__main__":

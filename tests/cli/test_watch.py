@@ -4,8 +4,9 @@ import json
 import signal
 import time
 
+from hvdprof.rundir.failures.launcher_failures import Failure
 from tests.builders.live_job import LiveJob
-from tests.builders.run_directory import PassSpec, write_run
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.running_command import hvdprof, started, wait_for
 
 
@@ -14,6 +15,14 @@ def test_a_finished_run_ends_at_once(tmp_path):
     ended = hvdprof("watch", str(run))
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("The job has ended: ")
+    assert ended.stderr == f"hvdprof: The run is done: hvdprof analyze {run}\n"
+
+
+def test_a_failed_run_is_said_to_be_one_with_the_command_that_shows_why(tmp_path):
+    segment = SegmentSpec(status="failed", failure=Failure(reason="rank 1 died"))
+    run = write_run(tmp_path / "my run", [PassSpec(size=2, segments=[segment])], status="failed")
+    ended = hvdprof("watch", str(run), "--format", "json")
+    assert ended.stderr == f"hvdprof: The run is failed: hvdprof analyze '{run}'\n"
 
 
 def test_no_folder_is_an_error_in_a_sentence(tmp_path):

@@ -7,11 +7,11 @@ import pytest
 
 from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER
-from tests.builders.places import ROOT
+from tests.builders.places import LEAN_START, ROOT
 from tests.builders.recorded import of_kind, recorded, steps_of
 from tests.builders.training_job import mpirun, run_ranks
 
-pytestmark = pytest.mark.horovod
+pytestmark = [pytest.mark.horovod, pytest.mark.warm]
 
 SCRIPT = str(ROOT / "tests" / "builders" / "every_call.py")
 SETTINGS = AutoSettings(
@@ -24,7 +24,7 @@ def test_every_call_does_what_it_does_without_hvdprof_and_waits_count_once(tmp_p
     ended = run_ranks(
         [*mpirun(2), sys.executable, SCRIPT, option],
         tmp_path,
-        PYTHONPATH=f"{FOLDER}:{ROOT}",
+        PYTHONPATH=f"{FOLDER}:{LEAN_START}:{ROOT}",
         **{AUTORECORD: SETTINGS.to_text()},
     )
 

@@ -9,7 +9,7 @@ from tests.builders.places import ROOT
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
 from tests.builders.training_job import Ended, mpirun, run_ranks
 
-pytestmark = pytest.mark.horovod
+pytestmark = [pytest.mark.horovod, pytest.mark.warm]
 
 SCRIPT = str(ROOT / "tests" / "builders" / "small_training.py")
 OWN_COMPRESSION = ("clip", "groups")

@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import os
@@ -18,7 +19,7 @@ from hvdprof.api import all_tables, analyze_files, load_run, load_tables
 from hvdprof.api.tables import cached_communication
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
-from hvdprof.model.notes import texts
+from hvdprof.model.notes import NoteCode, texts
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.answers.files import files_answer
 from hvdprof.report.table_files import TableRows
@@ -177,6 +178,22 @@ def test_recordings_of_one_folder_are_one_launch(tmp_path: Path) -> None:
     assert (starts[0] - starts[1]).abs().max() <= 1
     (page,) = analyze_files(run).files
     assert page.kind == "2 recorder files"
+
+
+@pytest.mark.parametrize("as_run", [False, True])
+def test_recordings_of_two_jobs_are_never_joined(tmp_path: Path, as_run: bool) -> None:
+    run = write_run(tmp_path / "run", [PassSpec(size=2, segments=[SegmentSpec(num_steps=3)])])
+    (first,) = run.glob("passes/*/recorder/rank-0.jsonl")
+    header, rest = first.read_text().split("\n", 1)
+    of_other = json.loads(header) | {"wall_ns": json.loads(header)["wall_ns"] + 7_200_000_000_000}
+    first.write_text(f"{json.dumps(of_other)}\n{rest}")
+    loaded = load_run(run if as_run else first.parent)
+    assert set(loaded.steps["rank"]) == {0}
+    (note,) = [note for note in loaded.notes if note.code == NoteCode.LEFT_OUT]
+    assert note.text.endswith("at another time than other ranks, by another job: left out.")
+    if not as_run:
+        (left_out,) = filter(None, loaded.table("files")["left_out"])
+        assert left_out == note.text
 
 
 def test_samples_beside_recordings_do_not_take_their_place(tmp_path: Path) -> None:
@@ -549,3 +566,15 @@ def test_a_table_of_files_says_why_a_file_is_left_out(tmp_path: Path) -> None:
     left_out = load_run(tmp_path).files.set_index("file")["left_out"]
     assert left_out[str(tmp_path / "dump_0")] == ""
     assert "do not include that rank" in left_out[str(tmp_path / "dump_5")]
+
+
+@pytest.mark.parametrize("name", ["steps.csv.gz", "steps.csv.zst"])
+def test_of_a_cut_file_with_nothing_known_no_list_of_kinds_is_the_answer(
+    tmp_path: Path, name: str
+) -> None:
+    text = b"step,rank,loss\n" + b"".join(b"%d,0,%d\n" % (i, i * i) for i in range(20_000))
+    packed = gzip.compress(text) if name.endswith("gz") else pa.compress(text, "zstd", asbytes=True)
+    (tmp_path / name).write_bytes(packed[:3000])
+    with pytest.raises(UnreadableInputError, match="data ends early") as caught:
+        load_run([tmp_path / name])
+    assert caught.value.hint.endswith("Copy the whole file, and read it again.")

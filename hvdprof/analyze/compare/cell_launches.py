@@ -15,12 +15,14 @@ from hvdprof.analyze.ranks.arrivals import corrected, remaining_offsets
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes, rank_times, replayed_without
+from hvdprof.analyze.steps.other_load import passing_core_losses
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.results.comparison import STEP_TIME
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.run_tables import WAITS
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.waiting_tables import CLOCKS
 
 LaunchTimes = Mapping[LaunchKey, RankTimes]
@@ -106,8 +108,9 @@ def launch_times(analysis: RunAnalysis, keys: Sequence[LaunchKey]) -> dict[Launc
     of_job = of_job.iloc[np.concatenate(wanted)]
     works = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
     clocks = analysis.table(CLOCKS.name)
+    losses = passing_core_losses(analysis.table(RANK_MACHINE.name))
     return {
-        key: rank_times(_on_one_clock(work, clocks, key))
+        key: rank_times(_on_one_clock(work, clocks, key), losses.get(key))
         for key, work in with_all_ranks(works, run.segments).items()
     }
 

@@ -19,7 +19,7 @@ from hvdprof.analyze.findings.advice import Advice, advice
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.ranks.named_cause import PERIODIC
-from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
+from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED, MOST_CHANCE, core_loss
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.cell_key import LAUNCH
@@ -37,9 +37,6 @@ from hvdprof.rundir.recording.sample_format import (
     THROTTLED,
     WORKERS,
 )
-
-MOST_CHANCE = 0.01
-"""Ranks that differ by chance as often are not said to."""
 
 LEAST_SHARE = 0.05
 """The least difference that is said: of a share, of the time on a core, of a clock."""
@@ -207,8 +204,7 @@ def _explained(own: pd.DataFrame, measure: str) -> float:
         saved = np.subtract(*_other_threads(own))
     elif measure == CORE_WAIT:
         ran = _of(own, MAIN_THREAD)["mean"].reindex(rows.index).to_numpy()
-        # What runs for so long takes so much longer, for each share of its time without a core.
-        saved = ran * (1 / (1 - np.minimum(mean, 0.99)) - 1 / (1 - np.minimum(others, 0.99)))
+        saved = core_loss(ran, mean, others)
     else:
         # A period may be throttled for any part of it.
         saved = np.where(mean - others > 0, 1.0, 0.0)

@@ -11,6 +11,7 @@ from hvdprof.analyze.ranks.named_cause import LASTING, SMALLEST_SHARE, NamedCaus
 from hvdprof.analyze.ranks.queues import without_empty_queues
 from hvdprof.analyze.ranks.rank_times import MIXED, RankTimes
 from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
 from hvdprof.analyze.steps.step_work import Times, medians_of_others
 
 MOST = 0.75
@@ -36,7 +37,8 @@ def jitter_rank(
 
     It costs most in every launch, and beyond their scatter: ranks differ from launch to launch by
     where they are placed.
-    Nor is it one rank's where chance would give any rank as much in one of 100 launches.
+    Nor is it one rank's where chance would give any rank as much in one of 100 launches, and where
+    waits for a core explain it that do not last.
 
     Args:
         launches: The own times of each launch of a cell.
@@ -60,6 +62,9 @@ def jitter_rank(
         return None
     late = np.array([_lateness(one.sum(axis=2)) for one in rest])
     if len(rest) > 1 and not exceeds_scatter(late, [place]):
+        return None
+    lost = np.mean([one.core_losses.get(int(ranks[place]), 0.0) for one in launches])
+    if lost >= LEAST_EXPLAINED * of_ranks[place] / len(costs):
         return None
     length = max(block_length(one.sum(axis=2), wanted) for one in rest)
     chances = chances_of_costs([one.sum(axis=2) for one in by_launch], length)

@@ -5,7 +5,7 @@ error, and a slow backward pass is visible although waiting makes the steps of a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -50,6 +50,8 @@ class RankTimes:
         step_ns: The mean step time of the launch.
         per_step: Points of each step.
         steps_per_row: A row is the mean of so many steps.
+        core_losses: By rank the share of its time lost to waits for a core that the others did not
+            have, where windows do not show that it always has them (``passing_core_losses``).
     """
 
     own_ns: Times
@@ -61,6 +63,7 @@ class RankTimes:
     step_ns: float
     per_step: int = 1
     steps_per_row: int = 1
+    core_losses: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def numbers(self) -> Int64s:
@@ -119,7 +122,7 @@ class RankTimes:
         return replace(part, step_ns=self.step_ns * ratio)
 
 
-def rank_times(work: StepWork) -> RankTimes:
+def rank_times(work: StepWork, core_losses: Mapping[int, float] | None = None) -> RankTimes:
     """The own times of the steady steps.
 
     Behind a step that does not count, a run of steps begins with what lies between the last arrival
@@ -130,6 +133,7 @@ def rank_times(work: StepWork) -> RankTimes:
 
     Args:
         work: The steady steps of a launch.
+        core_losses: Of its ranks, where samples show them.
     """
     before = _of_previous(work)
     recorded = _phases(work, before)
@@ -155,6 +159,7 @@ def rank_times(work: StepWork) -> RankTimes:
         step_ns=float(work.step_times.mean()),
         per_step=points.per_step,
         steps_per_row=work.steps_per_row,
+        core_losses=core_losses or {},
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -171,7 +172,11 @@ class WaitingTables:
     named: Mapping[LaunchKey, Sequence[NamedCause]]
 
 
-def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) -> WaitingTables:
+def waiting_tables(
+    arrivals: pd.DataFrame,
+    works: Mapping[LaunchKey, StepWork],
+    core_losses: Mapping[LaunchKey, Mapping[int, float]] = MappingProxyType({}),
+) -> WaitingTables:
     """Waiting in every launch of two or more ranks with recorder files of all ranks.
 
     The ready times are read twice: their bounds on the clocks are known only at the end, and
@@ -180,6 +185,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
     Args:
         arrivals: ARRIVALS.
         works: The steps of each launch, of ``analyze.steps.step_work``.
+        core_losses: Of each launch (``passing_core_losses``).
     """
     several = {key: work for key, work in works.items() if len(work.ranks) > 1}
     chosen = _of_launches(arrivals, several)
@@ -192,7 +198,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         key: corrected(work, remaining_offsets(clocks_of[key])) if key in clocks_of else work
         for key, work in works.items()
     }
-    times = {key: rank_times(work) for key, work in on_one_clock.items()}
+    times = {key: rank_times(work, core_losses.get(key)) for key, work in on_one_clock.items()}
     named = {key: named_causes(own) for key, own in times.items()}
     late, caused, account = [], [], []
     for key in several:

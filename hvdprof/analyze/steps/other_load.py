@@ -1,18 +1,20 @@
 """Other processes on the hosts: how much they took, when, and whether that explains a loss."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.model.schema import text_of
+from hvdprof.model.schema import as_text, text_of
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.rundir.manifest import PassRecord
+from hvdprof.rundir.recording.sample_format import CORE_WAIT, MAIN_THREAD
 
 NEGLIGIBLE_CORES = 0.15
 """Cores that other processes may use in any turn: the launching side and the system itself."""
@@ -126,6 +128,45 @@ What explains less leaves the larger part to another cause, and so does the fix 
 whole loss is not asked for: a rank that lost its core waits for the next slice as well, and
 finds its caches cold, so that a loss can exceed the time that was taken.
 """
+
+
+MOST_CHANCE = 0.01
+"""Ranks that differ in their windows by chance as often are not said to."""
+
+
+def core_loss(ran: Float64s, waited: Float64s, others: Float64s) -> Float64s:
+    """Share of its time that a rank would have saved by waiting for a core as the others did.
+
+    What runs for so long takes so much longer, for each share of its time without a core.
+
+    Args:
+        ran: Share of the time in which its main thread ran.
+        waited: Share of the time in which it could run that it had no core.
+        others: The same of the other ranks.
+    """
+    return np.asarray(
+        ran * (1 / (1 - np.minimum(waited, 0.99)) - 1 / (1 - np.minimum(others, 0.99)))
+    )
+
+
+def passing_core_losses(machine: pd.DataFrame) -> dict[LaunchKey, Mapping[int, float]]:
+    """``core_loss`` of each rank by launch, where windows do not show that it always waits more.
+
+    Args:
+        machine: RANK_MACHINE.
+    """
+    waits, ran = (
+        as_text(machine[(machine["measure"] == name).to_numpy(dtype=bool)], LAUNCH)
+        for name in (CORE_WAIT, MAIN_THREAD)
+    )
+    rows = waits.merge(ran[[*LAUNCH, "rank", "mean"]], on=[*LAUNCH, "rank"], suffixes=("", "_ran"))
+    rows = rows[(rows["chance"] > MOST_CHANCE).to_numpy(dtype=bool)]
+    losses = core_loss(*(rows[name].to_numpy() for name in ("mean_ran", "mean", "others")))
+    found: dict[LaunchKey, dict[int, float]] = {}
+    keys = rows[[*LAUNCH, "rank"]].itertuples(index=False, name=None)
+    for (pass_id, segment, rank), loss in zip(keys, losses.tolist(), strict=True):
+        found.setdefault((pass_id, segment), {})[int(rank)] = loss
+    return dict(found)
 
 
 @dataclass(frozen=True, slots=True)

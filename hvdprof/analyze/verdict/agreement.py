@@ -5,11 +5,13 @@ hold in both: else there is no single cause to name.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED, passing_core_losses
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import cause_name, ranks_of, where
 from hvdprof.model.causes import (
@@ -21,6 +23,9 @@ from hvdprof.model.causes import (
 from hvdprof.model.cell_key import LAUNCH, of_base_cell
 from hvdprof.model.run import Sentence
 from hvdprof.model.schema import as_text
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
+from hvdprof.model.tables.scaling_tables import LAUNCHES
+from hvdprof.model.tables.waiting_tables import RANK_COSTS
 from hvdprof.rundir.manifest import Mode
 
 PHASES_OF_ALL: Mapping[str, tuple[str, ...]] = {
@@ -41,10 +46,12 @@ LEAST_BORNE = 1 / 3
 class CellAccount:
     """RANK_COSTS of a cell, means over its launches.
 
-    ``rows`` has a row per rank and phase with ``cost_share``, ``later_share`` and ``shared_ns``.
+    ``rows`` has a row per rank and phase with ``cost_share`` and ``later_share``, those of the mean
+    step, and ``shared_ns``. What ``without_core`` ranks cost is explained by waits for a core.
     """
 
     rows: pd.DataFrame
+    without_core: frozenset[int] = frozenset()
 
     def cost(self, rank: int) -> float:
         """What a rank costs, or is later by where that is more: among many it costs a part."""
@@ -57,20 +64,40 @@ class CellAccount:
         return float(in_phases.groupby("phase")["shared_ns"].mean().sum())
 
 
-def cell_account(rank_costs: pd.DataFrame, segments: pd.DataFrame, cell: pd.Series) -> CellAccount:
+def cell_account(
+    tables: Mapping[str, pd.DataFrame], segments: pd.DataFrame, cell: pd.Series
+) -> CellAccount:
     """The account of a cell without toggles, in throughput mode.
 
     Args:
-        rank_costs: RANK_COSTS.
+        tables: LAUNCHES, RANK_COSTS and RANK_MACHINE by name.
         segments: SEGMENTS.
         cell: A row of SCALING.
     """
     of_cell = of_base_cell(segments, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
-    launches = of_cell[(of_cell["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
-    rows = as_text(rank_costs, LAUNCH).merge(as_text(launches[LAUNCH], LAUNCH))
-    columns = ["cost_share", "later_share", "shared_ns"]
+    own = of_cell[(of_cell["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
+    of_launches = [
+        as_text(tables[name], LAUNCH).merge(as_text(own[LAUNCH], LAUNCH))
+        for name in (RANK_COSTS.name, LAUNCHES.name)
+    ]
+    rows, launches = of_launches
+    columns = ["cost_ns", "later_ns", "shared_ns"]
     means = rows.groupby(["rank", "phase"], as_index=False, observed=True)[columns].mean()
-    return CellAccount(means.astype({"rank": int, "phase": str}))
+    recorded = launches.merge(rows[LAUNCH].drop_duplicates())
+    step_ns = float(recorded["step_time_ns"].mean())
+    shares = {f"{name}_share": means[f"{name}_ns"] / step_ns for name in ("cost", "later")}
+    account = CellAccount(means.assign(**shares).astype({"rank": int, "phase": str}))
+    losses = passing_core_losses(tables[RANK_MACHINE.name])
+    of_cell_losses = [
+        losses.get(key, {}) for key in recorded[LAUNCH].itertuples(index=False, name=None)
+    ]
+    explained = {
+        rank
+        for rank in account.rows["rank"].unique().tolist()
+        if np.mean([one.get(rank, 0.0) for one in of_cell_losses])
+        >= LEAST_EXPLAINED * account.cost(rank)
+    }
+    return replace(account, without_core=frozenset(explained))
 
 
 def contradiction(
@@ -81,7 +108,7 @@ def contradiction(
     1.  A loss of all ranks is none where what they share there bears less than a third of it, and
         one rank has three quarters of what the ranks cost there.
     2.  A straggler is none where its account bears less than a third of the cost, and where a rank
-        without a name costs more than both.
+        without a name costs more than both. Ranks that had no core need none.
 
     Args:
         row: The costliest row of WATERFALL.
@@ -93,7 +120,7 @@ def contradiction(
         return None
     share, ranks = float(row["share"]), ranks_of(row)
     phases = PHASES_OF_ALL.get(str(row["term"]), ())
-    known = {one for other in named for one in ranks_of(other)}
+    known = {one for other in named for one in ranks_of(other)} | account.without_core
     if phases and not ranks:
         in_phase = rows[rows["phase"].isin(phases)]
         costs = in_phase.groupby("rank")["cost_share"].sum()

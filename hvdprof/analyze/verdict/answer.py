@@ -14,7 +14,7 @@ from hvdprof.analyze.communication.network import network_verdict
 from hvdprof.analyze.files.joint_verdict import last_ranks_of_exports
 from hvdprof.analyze.files.next_recording import scaling_advice
 from hvdprof.analyze.files.timelines.timeline_verdict import timeline_verdict
-from hvdprof.analyze.verdict.agreement import cell_account
+from hvdprof.analyze.verdict.agreement import CellAccount, cell_account
 from hvdprof.analyze.verdict.busy_machine import busy_sentences
 from hvdprof.analyze.verdict.run_verdict import CellChecks, verdict
 from hvdprof.analyze.verdict.traced_verdict import traced_verdict
@@ -31,7 +31,7 @@ from hvdprof.model.tables.timeline_tables import (
     TENSOR_USES,
     TIMELINES,
 )
-from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, RANK_COSTS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.attached import AttachedKind, attached_files, has_traces
 
@@ -151,17 +151,19 @@ def answer(
         failed: Its cells that failed.
         pages: What its attached files of other recorders hold.
     """
-    by_cell, causes, found, costs = (
-        tables[table.name] for table in (SCALING, WATERFALL, FINDINGS, RANK_COSTS)
-    )
+    by_cell, causes, found = (tables[table.name] for table in (SCALING, WATERFALL, FINDINGS))
+
+    def account_of(cell: pd.Series) -> CellAccount:
+        return cell_account(tables, run.segments, cell)
+
     if has_traces(run.manifest):
         waits = tables[CAUSED_WAIT.name]
-        of_traces = traced_verdict(run, by_cell, causes, found, waits, costs)
+        of_traces = traced_verdict(run, by_cell, causes, found, waits, account_of)
         known = led_by_errors(run, of_traces, pages)
     else:
         checks = CellChecks(
             busy_of=lambda cell: busy_sentences(run, cell),
-            account_of=lambda cell: cell_account(costs, run.segments, cell),
+            account_of=account_of,
         )
         of_cells = verdict(by_cell, causes, found, failed, run.manifest, checks=checks)
         known = attached_verdict(run, of_cells, pages)

@@ -20,7 +20,7 @@ from hvdprof.model.causes import (
     OUTSIDE_PHASES,
     STRAGGLER,
 )
-from hvdprof.model.cell_key import cell_label
+from hvdprof.model.cell_key import LAUNCH, cell_label
 from hvdprof.model.limits import LimitOutcome, LimitResult
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.scaling_tables import SCALING
@@ -195,7 +195,7 @@ def _measured(analysis: RunAnalysis, name: str) -> Iterator[_Measured]:
         elif not causes:
             yield _Measured(cell_label(cell), math.nan, math.nan, math.nan, "no recorded steps")
         elif name == "straggler":
-            yield _of_no_straggler(analysis.table(CAUSED_WAIT.name), evidence, cell)
+            yield _of_no_straggler(analysis, evidence, cell)
         elif not is_baseline:
             yield _Measured(cell_label(cell), math.nan, math.nan, math.nan, "not recorded")
 
@@ -206,9 +206,11 @@ def _of_row(cell: Cell, row: FrameRow | Cell, column: str, missing: str) -> _Mea
     return _Measured(cell_label(cell), value, low, high, note)
 
 
-def _of_no_straggler(waits: pd.DataFrame, evidence: Evidence, cell: Cell) -> _Measured:
+def _of_no_straggler(analysis: RunAnalysis, evidence: Evidence, cell: Cell) -> _Measured:
     """At most what a rank costs that is not named: by chance, or a straggler all the same."""
-    by_rank = evidence.rows_of(waits, cell).groupby("rank")["cost_share"].mean()
+    rows = evidence.rows_of(analysis.table(CAUSED_WAIT.name), cell)
+    launches = evidence.rows_of(analysis.launches, cell).merge(rows[LAUNCH].drop_duplicates())
+    by_rank = rows.groupby("rank")["cost_ns"].mean() / launches["step_time_ns"].mean()
     most = float(by_rank.max()) if len(by_rank) else 0.0
     none = f"no rank is named (from {units.percent(LEAST_NAMED, 0)} of the step on)"
     if most > LEAST_NAMED:

@@ -3,7 +3,7 @@
 Tested in ``tests/ingest/kineto/test_traced_run.py``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pandas as pd
@@ -12,7 +12,7 @@ from hvdprof import units
 from hvdprof.analyze.files.next_recording import TORCH_SCALING_COMMAND, torch_recording_command
 from hvdprof.analyze.ranks.last_rank_verdict import Words, last_rank_clause, wait_text
 from hvdprof.analyze.ranks.named_cause import LEAST_STEPS_OF_CAUSE, SMALLEST_SHARE
-from hvdprof.analyze.verdict.agreement import cell_account
+from hvdprof.analyze.verdict.agreement import CellAccount
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.causes import CAUSES, EXPOSED_TRANSFER, INPUT_BOUND, OUTSIDE_PHASES
 from hvdprof.model.notes import Note, NoteCode
@@ -48,7 +48,7 @@ def traced_verdict(
     waterfall: pd.DataFrame,
     findings: pd.DataFrame,
     caused_wait: pd.DataFrame,
-    rank_costs: pd.DataFrame,
+    account_of: Callable[[pd.Series], CellAccount],
 ) -> Verdict:
     """The verdict on the traces of a job.
 
@@ -63,7 +63,7 @@ def traced_verdict(
         waterfall: WATERFALL.
         findings: FINDINGS.
         caused_wait: CAUSED_WAIT.
-        rank_costs: RANK_COSTS.
+        account_of: The account of the ranks of a cell.
     """
     record = run.manifest.passes[0]
     name = record.segments[0].segment.model
@@ -89,7 +89,7 @@ def traced_verdict(
     num_steps = int(cell["num_steps"])
     few = num_steps < LEAST_STEPS_OF_CAUSE
     terms = _OF_FEW_STEPS if few else tuple(CAUSES)
-    account = cell_account(rank_costs, run.segments, cell)
+    account = account_of(cell)
     loss = (
         None if missing else largest_loss(waterfall, findings, cell, terms=terms, account=account)
     )

@@ -48,8 +48,8 @@ def run_of(path: Path, command: str) -> Path:
         return path
     if len(runs) == 1:
         beside = runs_below(path).skipped.get(FILES, 0)
-        left_out = f", not {counted(beside, 'file')} beside it" if beside else ""
-        return _read(runs[0], f"the only run directory in {path}", left_out)
+        left_out = f"; {counted(beside, 'file')} beside it not read" if beside else ""
+        return _read(runs[0], f"the only run directory in {path}{left_out}")
     lines = [run_line(entry) for entry in runs[:_MOST_LISTED]]
     if more := len(runs) - len(lines):
         lines.append(f"and {more} more")
@@ -100,8 +100,8 @@ def _runs_here() -> "list[RunEntry]":
     return [entry for entry in _runs_in(RUNS) if not entry.problem]
 
 
-def _read(entry: "RunEntry", which: str, left_out: str = "") -> Path:
-    sys.stderr.write(f"hvdprof: reading {run_line(entry)}{left_out}: {which}\n")
+def _read(entry: "RunEntry", which: str) -> Path:
+    sys.stderr.write(f"hvdprof: reading {run_line(entry)}: {which}\n")
     return entry.folder
 
 

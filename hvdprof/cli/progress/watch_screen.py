@@ -18,6 +18,7 @@ from hvdprof.api.live import CAUSE_TEXTS, Event, Look, Snapshot
 from hvdprof.rank_names import ranks_named
 
 _BAR = 30
+_BEGUN = "Ranks are recording; a line follows for each event."
 _MOST_EVENTS = 12
 _TONES = {"begun": "bold yellow", "over": "green"}
 _TONE_OF_OTHERS = "cyan"
@@ -59,13 +60,14 @@ def event_line(event: Event) -> str:
 class _Lines:
     def __init__(self, out: IO[str], problems: IO[str], *, as_json: bool, waiting: str) -> None:
         self._out, self._problems, self._as_json = out, problems, as_json
-        self._waiting = waiting
+        self._waiting, self._said = waiting, ""
 
     def show(self, look: Look) -> None:
-        if self._waiting and not (look.snapshot.num_ranks or look.snapshot.is_over):
-            self._problems.write(f"hvdprof: {self._waiting}\n")
+        now = self._waiting if not look.snapshot.num_ranks else _BEGUN
+        if self._waiting and now != self._said and not look.snapshot.is_over:
+            self._problems.write(f"hvdprof: {now}\n")
             self._problems.flush()
-        self._waiting = ""
+            self._said = now
         for problem in look.problems:
             self._problems.write(f"hvdprof: {problem.rstrip('.')}.\n")
         for event in look.events:

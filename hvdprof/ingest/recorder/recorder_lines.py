@@ -298,7 +298,7 @@ class _Reader:
             problems.append(Note(NoteCode.OMITTED, text, number=number))
         version = self.file.header.get("schema_version")
         if not self.file.header:
-            problems.append(Note(NoteCode.SCHEMA, "it has no header"))
+            problems.append(Note(NoteCode.SCHEMA, "it is empty or has no header"))
         elif version != RECORDER_SCHEMA_VERSION:
             problems.append(Note(NoteCode.SCHEMA, f"its schema version is {version}"))
         self.file.problems += problems

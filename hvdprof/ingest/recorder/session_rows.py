@@ -9,10 +9,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.ingest.recorder.recorder_file import Exchange, RecorderFile, SegmentRecording
+from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.tables.window_tables import SESSION_RANKS
 from hvdprof.rundir.layout import session_id
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.recording.recorder_format import SAME_CLOCK, SessionLine
+
+_OTHER_JOB = Note(
+    NoteCode.LEFT_OUT, "it was recorded at another time than other ranks, by another job: left out"
+)
 
 UNKNOWN_ERROR_NS = 1_000_000_000
 """Stands for an unknown error of an alignment: large enough that no wait is attributed by it."""
@@ -20,6 +25,9 @@ UNKNOWN_ERROR_NS = 1_000_000_000
 UNCORRECTED_DRIFT = 100e-6
 """Rate by which clocks of two hosts may part where no second exchange shows it (100 ppm, a usual
 tolerance of the quartz of a server board)."""
+
+_WALL_ERROR_NS = 3_600_000_000_000
+"""By which wall clocks of two hosts may differ, such as where one is set by hand."""
 
 LARGEST_DRIFT = 1.0
 """No clock gains a second per second: one of the exchanges is damaged."""
@@ -74,6 +82,28 @@ def _steps(file: RecorderFile) -> tuple[list[int], list[int]]:
         begins_ns += table[:, 2].tolist()
         ends_ns += (table[:, 2] + table[:, 3]).tolist()
     return begins_ns, ends_ns
+
+
+def others_in(files: Mapping[int, RecorderFile]) -> dict[int, Note]:
+    """Recordings of another rank or job, each with why: those of one job overlap in time.
+
+    Args:
+        files: What each rank of a launch recorded, windows as steps.
+    """
+    is_one_host = len({file.host_fact("boot_id") for file in files.values()}) == 1
+    error_ns = 0 if is_one_host else _WALL_ERROR_NS
+    found, spans = {}, {}
+    for rank, file in files.items():
+        if (named := file.header_number("rank", rank)) != rank:
+            found[rank] = Note(NoteCode.LEFT_OUT, f"its header names rank {named}: left out")
+        elif file.header and (ends_ns := _steps(file)[1]):
+            end_ns = max(ends_ns) + _wall_less_monotonic(file) + error_ns
+            spans[rank] = file.header_number("wall_ns", 0), end_ns
+    first_end_ns = min((end_ns for _, end_ns in spans.values()), default=0)
+    later = {rank for rank, (begin_ns, _) in spans.items() if begin_ns > first_end_ns}
+    groups = later, spans.keys() - later
+    fewer = min(groups, key=lambda group: (len(group), -min(group, default=0)))
+    return found | dict.fromkeys(sorted(fewer), _OTHER_JOB)
 
 
 def exclude_evaluations(files: Collection[RecorderFile]) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.whole_number import bounded, whole
 from hvdprof.model.notes import Note, NoteCode
@@ -167,7 +168,9 @@ def _clause(record: StallLine, lasted_s: float | None) -> str:
             f"{UNEQUAL}: {ended} ended the training loop after {unequal['num_steps']} steps, "
             f"{waiting} blocked {lasted} in step {unequal['step']}"
         )
-    where = f"stall at step {record['step']} of {record['segment']}"
+    segment = record["segment"]
+    where = f"stall at step {record['step']}"
+    where += "" if segment == IMPLICIT_SEGMENT else f" of {segment}"
     cause = f"on stalled {stalled}" if stalled else _without_late(record)
     return f"{where}: {_ranks(record['waiting'])} blocked {lasted} {cause}"
 

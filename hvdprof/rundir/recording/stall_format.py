@@ -54,7 +54,8 @@ UNEQUAL_STEP = (
 
 
 UNEQUAL_MORE = (
-    "Or wrap the loop in Join([model]) under DDP, call hvd.join() behind it under Horovod."
+    "Or wrap the loop in Join([model]) under DDP, call hvd.join() behind it under Horovod. Where "
+    "the script leaves the loop by break, return or sys.exit(), do so on all ranks."
 )
 
 

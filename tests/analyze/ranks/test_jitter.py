@@ -1,5 +1,6 @@
 """The rank that most of the jitter lies on, and that no sentence is on all ranks then."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,13 @@ def test_what_has_a_name_is_no_jitter() -> None:
     named = named_causes(times)
     assert [cause.ranks for cause in named] == [(1,)]
     assert jitter_rank([times], [named]) is None
+
+
+def test_jitter_that_waits_for_a_core_explain_has_no_address() -> None:
+    late = _bursts(2, 1, [4, 9, 13, 22, 26, 31, 37, 39])
+    times = rank_times(simulated(NUM_STEPS, 2, extra_ms={"data": late}))
+    assert jitter_rank([times], [()]) == JitterRank(1, "data")
+    assert jitter_rank([replace(times, core_losses={1: 0.9})], [()]) is None
 
 
 def test_three_bursts_may_be_chance() -> None:

@@ -17,6 +17,8 @@ from hvdprof.analyze.ranks.named_cause import (
 )
 from hvdprof.analyze.ranks.names import named_causes
 from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.api import analyze_run, load_run
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 from tests.builders import launch_patterns
 from tests.builders.launch_patterns import (
     COUNTER_EXAMPLES,
@@ -26,6 +28,7 @@ from tests.builders.launch_patterns import (
     Shape,
     launch_of,
 )
+from tests.builders.recorded_runs import BESIDE_LOAD, unpacked
 from tests.builders.step_works import simulated, without_steps
 
 STEPS = 100
@@ -426,3 +429,42 @@ def test_stalls_of_a_rank_that_is_slower_anyway_are_no_more_than_they_are(num_ra
     assert found["backward"].pattern == PERSISTENT
     assert found["data"].pattern == IRREGULAR
     assert np.flatnonzero(found["data"].affected[:, 1]).tolist() == stalls.tolist()
+
+
+def test_what_waits_for_a_core_explain_is_no_rank():
+    # What comes and goes every 20 steps passes for a slow rank in blocks of fewer.
+    walk = np.repeat(np.random.default_rng(1).uniform(0, 12, 10), 20)
+    extra = np.stack([np.zeros(200), walk], axis=1)
+    times = rank_times(simulated(200, 2, extra_ms={"forward": extra}))
+    (cause,) = named_causes(times)
+    lost = float(times.lateness[:, 1].mean()) / times.step_ns
+
+    def named_beside(loss, rank=1):
+        causes = named_causes(dataclasses.replace(times, core_losses={rank: loss}))
+        return [one.ranks for one in causes]
+
+    assert cause.ranks == (1,)
+    assert named_beside(lost) == []
+    # Those of another rank, and those of a quarter of the delay, explain nothing.
+    assert named_beside(lost, rank=0) == named_beside(lost / 4) == [(1,)]
+
+
+def test_a_rank_that_is_later_by_far_is_named_although_it_has_no_core():
+    extra = np.stack([np.zeros(100), np.full(100, 9.0)], axis=1)
+    times = rank_times(simulated(100, 2, extra_ms={"forward": extra}))
+    (cause,) = named_causes(dataclasses.replace(times, core_losses={1: 0.9}))
+
+    assert (cause.ranks, cause.pattern) == ((1,), PERSISTENT)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("recording", "ranks"), [("ddp-clean-beside-load", []), ("horovod-shared-core", ["1"])]
+)
+def test_recordings_beside_load(tmp_path, recording, ranks):
+    assert recording in BESIDE_LOAD
+    found = analyze_run(load_run(unpacked(recording, tmp_path)))
+
+    rows = found.table(WATERFALL.name)
+    assert rows.loc[rows["term"] == STRAGGLER, "ranks"].tolist() == ranks
+    assert ("rank 1" in found.verdict.sentence) == bool(ranks)

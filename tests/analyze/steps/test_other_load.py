@@ -12,11 +12,13 @@ from hvdprof.analyze.steps.other_load import (
     host_condition_warnings,
     in_counted_turns,
     other_load,
+    passing_core_losses,
     turns_by_launch,
 )
 from hvdprof.model.notes import texts
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import RANKS, SEGMENTS, TURNS
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import manifest, pass_record, run
@@ -268,3 +270,21 @@ def test_a_load_in_turns_that_are_left_out_explains_nothing() -> None:
     every = load_beside(0.7, turns=[(10, 0.05), (30, 1.65)])
     assert every.most_cores == pytest.approx(1.25)
     assert every.taken_cores == pytest.approx(1.1)
+
+
+def test_losses_that_windows_show_to_last_are_left_out() -> None:
+    def row(rank: int, measure: str, **values: float) -> dict[str, object]:
+        return {"pass_id": "p", "segment": "s", "rank": rank, "measure": measure, **values}
+
+    table = declared_rows(
+        RANK_MACHINE,
+        row(0, "core_wait", mean=0.2, others=0.5, chance=0.5),
+        row(1, "core_wait", mean=0.5, others=0.2, chance=0.5),
+        row(2, "core_wait", mean=0.5, others=0.2, chance=0.001),
+        *(row(rank, "main_thread", mean=0.4) for rank in range(3)),
+    )
+    (losses,) = passing_core_losses(table).values()
+
+    # 0.4 that ran take 0.8 with half of them without a core, and 0.5 with a fifth.
+    assert losses == pytest.approx({0: -0.3, 1: 0.3})
+    assert passing_core_losses(RANK_MACHINE.empty()) == {}

@@ -3,10 +3,15 @@
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.verdict.agreement import CellAccount, contradiction
+from hvdprof.analyze.verdict.agreement import CellAccount, cell_account, contradiction
 from hvdprof.analyze.verdict.largest_loss import largest_loss
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
+from hvdprof.model.tables.scaling_tables import LAUNCHES
+from hvdprof.model.tables.waiting_tables import RANK_COSTS
+from tests.analyze.causes.test_cell_split import launches_with
 from tests.analyze.verdict.test_largest_loss import SLOW, STEP_NS, cause
+from tests.builders.analysis import analysis_of
 
 PHASES = ("data", "forward", "backward", "optimizer", "outside", "before_update")
 
@@ -28,6 +33,18 @@ def account(*costs, shared=(), later=()):
             ]
         )
     )
+
+
+def test_the_shares_of_an_account_are_those_of_the_mean_step(tmp_path):
+    found = analysis_of(tmp_path, launches_with([(0.0, 19.0), (0.0, 19.0)]))
+    names = (RANK_COSTS.name, RANK_MACHINE.name)
+    tables = {LAUNCHES.name: found.launches, **{name: found.table(name) for name in names}}
+    cell = found.scaling.iloc[-1]
+    before = cell_account(tables, found.run.segments, cell).cost(1)
+
+    found.launches["step_time_ns"] *= 3.0
+    after = cell_account(tables, found.run.segments, cell).cost(1)
+    assert after == pytest.approx(before / 3)
 
 
 def said(row, own, *others):

@@ -124,6 +124,13 @@ def test_a_rank_without_a_name_that_costs_more_than_the_limit_leaves_it_open(tmp
     assert result.outcome is UNDECIDED
     assert "no rank is named, but rank " in result.sentence
 
+    # The cost is the share of the mean step that the tables show, not the mean of shares.
+    before = float(result.sentence.partition(" costs ")[2].partition(" %")[0])
+    found.launches["step_time_ns"] *= 3.0
+    (longer,) = limit_results(found, ["straggler>10%"])
+    after = float(longer.sentence.partition(" costs ")[2].partition(" %")[0])
+    assert after == pytest.approx(before / 3, abs=1)
+
 
 def test_without_recorded_steps_no_share_is_judged():
     result = judged("jitter>5%", [unknown(4)])

@@ -5,8 +5,9 @@ puts the folder into ``PYTHONPATH``.
 
 * ``import torch`` registers how operators act on tensors without data: a quarter of its time. Only
   compilers and DTensor ask for that; it is registered when one of them is imported.
-* Each ``horovodrun`` imports torch in a child process, only to ask Horovod whether it was built
-  with Gloo or MPI. The first one of a worker of the tests does; the others read its answer.
+* Each ``horovodrun`` and ``horovod.run`` imports torch in a child process, only to ask Horovod
+  whether it was built with Gloo or MPI. The first one of a worker of the tests does; the others
+  read its answer.
 * A command of hvdprof asks each host for the Horovod there, and imports torch for it. The first one
   of a worker does; the others read its answer while none of the files it names has changed.
 * Spark forks the workers of all jobs of a session from one process, and each imports Horovod's
@@ -49,7 +50,7 @@ class _Finder:
 
 
 def _remember_features(folder: str) -> None:
-    """Let ``horovodrun`` keep what it asks of an installed Horovod in a folder."""
+    """Let a launcher of Horovod keep what it asks of an installed Horovod in a folder."""
     import json
     from pathlib import Path
 
@@ -115,7 +116,10 @@ if "HVDPROF_TESTS_WARM" in os.environ:
 if not any(type(finder).__name__ == _Finder.__name__ for finder in sys.meta_path):
     sys.meta_path.insert(0, _Finder())
 _state = os.environ.get("XDG_STATE_HOME")
-if _state and "".join(sys.orig_argv[1:2]).endswith("/horovodrun"):
+if _state and (
+    "".join(sys.orig_argv[1:2]).endswith("/horovodrun")
+    or sys.orig_argv[1:3] == ["-m", "hvdprof.launch.functions.in_python"]
+):
     _remember_features(_state)
 elif _state and sys.orig_argv[1:3] == ["-P", "-c"] and ANSWER in sys.orig_argv[3]:
     _answer_once(_state, sys.orig_argv[3])

@@ -18,7 +18,12 @@ import sys
 VARIABLE = "HVDPROF_TESTS_WARM"
 """Names the socket of the server."""
 
-MODULES = {"hvdprof.bench_models.train", "torch.distributed.run"}
+MODULES = {
+    "hvdprof.bench_models.train",
+    "torch.distributed.run",
+    "horovod.runner.run_task",
+    "horovod.spark.task.gloo_exec_fn",
+}
 OPTIONS = {"-u", "-P"}
 IMPORTS = re.compile(rb"^(?:import|from) (?:torch|horovod\.torch)\b", re.MULTILINE)
 

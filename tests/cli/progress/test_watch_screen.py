@@ -40,8 +40,14 @@ def test_a_pipe_gets_a_line_per_event_and_the_end():
 def test_a_job_of_which_no_rank_has_recorded_is_waited_for_and_that_is_said_once(monkeypatch):
     nothing = Look(snapshot(num_ranks=0, step_s=math.nan), [], [])
     assert _shown(nothing, nothing, waiting="Waiting for it.") == ("", "hvdprof: Waiting for it.\n")
-    for begun in (snapshot(), snapshot(num_ranks=0, is_over=True)):
-        assert _shown(Look(begun, [], []), nothing, waiting="Waiting for it.")[1] == ""
+    begun = Look(snapshot(), [], [])
+    both = (
+        "hvdprof: Waiting for it.\nhvdprof: Ranks are recording; a line follows for each event.\n"
+    )
+    assert _shown(nothing, begun, begun, waiting="Waiting for it.")[1] == both
+    assert _shown(begun)[1] == ""
+    over = Look(snapshot(num_ranks=0, is_over=True), [], [])
+    assert _shown(over, waiting="Waiting for it.")[1] == ""
     monkeypatch.setenv("TERM", "xterm")
     assert "Waiting for it." in _shown(nothing, out=Terminal(), waiting="Waiting for it.")[0]
 

@@ -131,7 +131,7 @@ def test_the_recorders_own_problems_are_reported(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_has_no_header(tmp_path: Path) -> None:
-    assert list(texts(read(tmp_path, "").problems)) == ["it has no header"]
+    assert list(texts(read(tmp_path, "").problems)) == ["it is empty or has no header"]
 
 
 def test_ready_times_for_other_tensors_are_not_guessed(tmp_path: Path) -> None:

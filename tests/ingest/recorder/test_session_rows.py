@@ -13,6 +13,7 @@ from hvdprof.ingest.recorder.session_rows import (
     alignment_of,
     exclude_evaluations,
     exclude_profiled,
+    others_in,
 )
 from tests.builders.live_job import window
 from tests.builders.recorder_lines import recorder_lines
@@ -75,6 +76,29 @@ def test_a_step_in_which_all_ranks_evaluate_begins_after_it_and_is_warmup(
     ready = segment(files[0]).ready_table()
     np.testing.assert_array_equal(ready[:, :-1], plain.ready_table()[:, :-1])
     assert ready[3, -1] == -1
+
+
+MINUTE_NS = 60_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("minutes", "hosts", "others"),
+    [(0, "aaa", []), (2, "aaa", [2]), (-2, "aaa", [2]), (2, "aab", []), (90, "aab", [2])],
+)
+def test_a_recording_of_another_time_is_of_another_job(
+    tmp_path: Path, minutes: int, hosts: str, others: list[int]
+) -> None:
+    files = {rank: recording(tmp_path, rank % 2, set()) for rank in range(3)}
+    for rank, file in files.items():
+        later_ns = minutes * MINUTE_NS if rank == 2 else 0
+        wall_ns = file.header_number("wall_ns", 0) + later_ns
+        file.header |= {"rank": rank, "wall_ns": wall_ns, "host": {"boot_id": hosts[rank]}}
+    assert list(others_in(files)) == others
+    files[1].header |= {"rank": 5}
+    found = others_in(files)
+    assert found[1].text == "its header names rank 5: left out"
+    # Of two recordings at different times, that of the lowest rank is the job.
+    assert sorted(found) == [1, *others]
 
 
 def test_an_evaluation_begins_where_the_step_before_ended(tmp_path: Path) -> None:

@@ -75,6 +75,13 @@ def test_a_stall_in_which_the_job_ended_says_so(tmp_path: Path) -> None:
     assert found.tables["incidents"]["until_end"].all()
 
 
+def test_the_only_segment_of_a_script_is_not_named(tmp_path: Path) -> None:
+    path = tmp_path / "stalls.jsonl"
+    path.write_text(json.dumps(STALL | {"segment": "main"}))
+    (clause,) = texts(read_stall_file(path, "stalls.jsonl").clauses)
+    assert clause.startswith("stall at step 5: ranks 0 and 2 blocked for at least 60.5 s on ")
+
+
 def test_ranks_with_fewer_batches_are_named_as_such(tmp_path: Path) -> None:
     path = tmp_path / "stalls.jsonl"
     unequal = {"ended": [1], "num_steps": 39, "waiting": [0, 2], "step": 40}
