@@ -18,7 +18,13 @@ from hvdprof.machine.install.horovod_features import HorovodBuild
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
-from hvdprof.rundir.plan import LEAST_STEPS_OF_RESULT, OTHER_ENGINES
+from hvdprof.rundir.plan import (
+    DATA_PARALLEL_ENGINE,
+    LEAST_STEPS_OF_RESULT,
+    OTHER_ENGINES,
+    TF_ENGINES,
+    TORCH_DISTRIBUTED_ENGINES,
+)
 
 TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
@@ -142,3 +148,12 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def backend_of(settings: Settings, engine: str) -> str:
+    """What the ranks reduce with: Horovod's controller, or the backend of another engine."""
+    if engine in TORCH_DISTRIBUTED_ENGINES:
+        return "nccl" if settings.device == "cuda" else "gloo"
+    if engine == DATA_PARALLEL_ENGINE:
+        return "copies"
+    return "grpc" if engine in TF_ENGINES else settings.controller

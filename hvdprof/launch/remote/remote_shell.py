@@ -16,8 +16,7 @@ from hvdprof.errors import EnvironmentNotReadyError, HvdprofError, UsageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun
 from hvdprof.launch.launchers.slurm_allocation import placement as srun_placement
-from hvdprof.launch.plan.design import placement
-from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.hosts import is_this_host, placement
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.settings import Resolved

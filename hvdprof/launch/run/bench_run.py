@@ -10,9 +10,7 @@ from pathlib import Path
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts, usable_cores
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, UsageError
-from hvdprof.launch.launchers.batch_launch import (
-    hosts_of_job,
-)
+from hvdprof.launch.launchers.batch_launch import hosts_of_job
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel, Machine, bench_launcher, bench_settings
@@ -43,10 +41,7 @@ from hvdprof.launch.run.script_launcher import Tools, launcher_of
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_state import SweepProgress
 from hvdprof.machine.install.build_tools import available_memory_bytes
-from hvdprof.machine.install.horovod_features import (
-    HorovodBuild,
-    require_tensorflow,
-)
+from hvdprof.machine.install.horovod_features import HorovodBuild, require_tensorflow
 from hvdprof.rundir.gpu_crowd import PRICE_OPTION, price_in
 from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status

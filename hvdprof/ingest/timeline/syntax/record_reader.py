@@ -29,11 +29,7 @@ from hvdprof.ingest.timeline.syntax.fields import (
     record_at,
 )
 from hvdprof.ingest.timeline.syntax.pairing import NEGOTIATE, Pairing
-from hvdprof.ingest.timeline.syntax.parsed_timeline import (
-    DamageLog,
-    Layout,
-    RawTimeline,
-)
+from hvdprof.ingest.timeline.syntax.parsed_timeline import DamageLog, Layout, RawTimeline
 
 _SEPARATORS = re.compile(r"[,\[\] \t\r\n]*")
 _WINDOWS = (ENOUGH + 64, 1 << 18, LONGEST + 64)
