@@ -20,13 +20,8 @@ from hvdprof.collect.engines.torch_types import (
     Reduction,
     parameters_of,
 )
-from hvdprof.collect.steps.step_marks import (
-    COLLECTIVE_PHASE,
-    BucketMarks,
-    StepMarks,
-    WaitMarks,
-    harmless,
-)
+from hvdprof.collect.guarded_context import harmless
+from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks, WaitMarks
 from hvdprof.collect.steps.time_source import Mark
 from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from hvdprof.collect.engines.ddp_reduction import DdpReduction, FsdpReduction, is_ddp, is_fsdp
 from hvdprof.collect.engines.horovod_reduction import HorovodReduction, is_horovod
 from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter, Reduction
-from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, BucketMarks, StepMarks, harmless
+from hvdprof.collect.guarded_context import harmless
+from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, BucketMarks, StepMarks
 from hvdprof.collect.steps.step_writer import MarkedBucket
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.rundir.recording.recorder_format import Tensor

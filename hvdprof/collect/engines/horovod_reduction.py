@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeGuard
 
 from hvdprof.collect.engines.torch_types import Optimizer, Parameter, Reduction, SizedTensor
-from hvdprof.collect.guarded_context import print_problem
-from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, StepMarks, harmless
+from hvdprof.collect.guarded_context import harmless, print_problem
+from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, StepMarks
 from hvdprof.collect.steps.time_source import Mark
 
 _OF_HOROVOD = "horovod.torch.compression"

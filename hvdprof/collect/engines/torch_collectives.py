@@ -22,7 +22,8 @@ from hvdprof.collect.engines.stream_waits import (
     StreamWaits,
     is_of_fsdp,
 )
-from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, StepMarks, WaitMarks, harmless
+from hvdprof.collect.guarded_context import harmless
+from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, StepMarks, WaitMarks
 from hvdprof.collect.steps.time_source import HostClock, Mark, TimeSource
 from hvdprof.rundir.recording.recorder_format import (
     REDUCE_SCATTER,
