@@ -23,6 +23,7 @@ CRASHING = """\
 import os, runpy
 if os.environ.get("CRASH"):
     raise SystemExit("no such algorithm")
+import torch
 runpy.run_path({script!r}, run_name="__main__")
 """
 

@@ -105,7 +105,7 @@ STEPS: tuple[Step, ...] = (
             JOB_STEPS.name: basis.counted.of_job,
             LAUNCHES.name: basis.counted.by_launch,
         },
-        (stall_rules.stalled_steps,),
+        (stall_rules.stalled_steps, stall_rules.slow_start),
         "explain/efficiency.md",
     ),
     Step(
@@ -274,6 +274,7 @@ STEPS: tuple[Step, ...] = (
             settings_rules.tail_lost,
             settings_rules.no_rank_evidence,
             evidence_rules.faults_injected,
+            evidence_rules.uneven_steps,
         ),
         "reference/findings.md",
     ),

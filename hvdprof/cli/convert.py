@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
@@ -39,11 +40,7 @@ def convert(
     ] = None,
     format_: Annotated[
         TableFormat | None,
-        typer.Option(
-            "--format",
-            help="Format of the files in a folder; parquet when not given.",
-            show_default=False,
-        ),
+        format_option(tuple(TableFormat), "Format of the files in a folder; parquet by default."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:

@@ -66,7 +66,11 @@ def scaling(
     """
     from hvdprof.report.answers.files import scaling_answer, throughput_forecast_answer
 
-    are_pairs = all(_PAIR.fullmatch(word) for word in files)
+    no_pairs = [word for word in files if not _PAIR.fullmatch(word)]
+    are_pairs = not no_pairs
+    if 0 < len(no_pairs) < len(files):
+        problem = f"{no_pairs[0]!r} is no pair of ranks and speed."
+        raise UsageError(problem, hint="hvdprof scaling 1:872 8:6679")
     if not are_pairs and (len(files) > 1 or Path(files[0]).is_dir()):
         _check_for_files(files, unit, strong=strong)
         paths = [Path(file) for file in files]

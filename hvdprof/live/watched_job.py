@@ -188,7 +188,8 @@ class EventFile:
         self._beside |= self._read_on()
         # Another watcher beside this one may have written it down: it is reported here, too.
         written = self._beside.pop(_seen(event), None)
-        event = known or written or _numbered(event, self._next)
+        number = self._next if event.number == _NEW else event.number
+        event = known or written or replace(event, number=number)
         self._next = max(self._next, event.number + 1)
         if known is None and written is None and self.keeps:
             self._write(event)
@@ -220,10 +221,6 @@ class EventFile:
 
 def _seen(one: Change | Event) -> _Seen:
     return one.kind, one.state, one.ranks, one.segment, one.step
-
-
-def _numbered(event: Event, number: int) -> Event:
-    return replace(event, number=number) if event.number == _NEW else event
 
 
 def _line(event: Event) -> JsonObject:

@@ -3,7 +3,7 @@
 Checked by mypy; used by the tests of ``tests/ingest/timeline/test_column_loops.py``.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,23 @@ Text = tuple[Uint8s, Uint64s]
 
 FrameRow = Mapping[Hashable, Any]
 """A row of ``DataFrame.to_dict("records")``: pandas knows the dtypes of its values, mypy not."""
+
+
+def group_codes(rows: pd.DataFrame, keys: Sequence[str]) -> tuple[Int64s, Int64s]:
+    """The group of each row, numbered as they appear, and the first row of each group.
+
+    Args:
+        rows: Any rows; none may be without a key.
+        keys: The columns that name a group.
+    """
+    codes = np.zeros(len(rows), dtype=np.int64)
+    for key in keys:
+        own, names = pd.factorize(rows[key].array)
+        codes = codes * max(len(names), 1) + own
+    own, distinct = pd.factorize(codes)
+    first = np.full(len(distinct), len(rows), dtype=np.int64)
+    np.minimum.at(first, own, np.arange(len(rows)))
+    return own.astype(np.int64), first
 
 
 def is_missing(value: object) -> bool:

@@ -215,15 +215,24 @@ def is_finished(segments: pd.DataFrame) -> NDArray[np.bool_]:
     return segments["status"].isin(far_enough).to_numpy(dtype=bool)
 
 
+def launch_codes(table: pd.DataFrame) -> tuple[pd.Categorical, pd.Categorical, NDArray[np.int64]]:
+    """The columns of ``LAUNCH``, and a number per launch, in the order of their categories."""
+    passes, segments = (
+        names if isinstance(names, pd.Categorical) else pd.Categorical(names)
+        for names in (table[name].array for name in LAUNCH)
+    )
+    codes = passes.codes.astype(np.int64) * len(segments.categories) + segments.codes
+    return passes, segments, codes
+
+
 def rows_by_launch(table: pd.DataFrame) -> Iterator[tuple[LaunchKey, NDArray[np.intp]]]:
     """The positions of the rows of each launch in a table with the columns of ``LAUNCH``."""
-    passes, segments = (pd.Categorical(table[name]) for name in LAUNCH)
-    codes = passes.codes.astype(np.int64) * len(segments.categories) + segments.codes
-    is_named = (passes.codes >= 0) & (segments.codes >= 0)
-    rows = np.flatnonzero(is_named)
+    passes, segments, codes = launch_codes(table)
+    rows = np.flatnonzero((passes.codes >= 0) & (segments.codes >= 0))
     rows = rows[np.argsort(codes[rows], kind="stable")]
-    borders = np.flatnonzero(np.diff(codes[rows])) + 1
-    launches = [own for own in np.split(rows, borders) if len(own)]
+    borders = (np.flatnonzero(np.diff(codes[rows])) + 1).tolist()
+    ends = zip([0, *borders], [*borders, len(rows)], strict=True)
+    launches = [rows[first:end] for first, end in ends if end]
     for own in sorted(launches, key=lambda own: int(own[0])):
-        pass_id, segment = passes[own[0]], segments[own[0]]
-        yield (str(pass_id), str(segment)), own
+        of_pass, of_segment = divmod(int(codes[own[0]]), len(segments.categories))
+        yield (str(passes.categories[of_pass]), str(segments.categories[of_segment])), own

@@ -107,8 +107,10 @@ def job_losses(findings: pd.DataFrame, model: str, size: int, engine: str) -> Jo
         engine: Its engine.
     """
     # Findings on the whole run have no number of ranks.
-    is_own = (findings["model"] == model) & (findings["np"] == size).fillna(False)
-    rows = findings[is_own & (findings["engine"] == engine)].to_dict("records")
+    names = findings["np"].fillna(-1), findings["model"], findings["engine"]
+    places = zip(*(column.tolist() for column in names), strict=True)
+    own = [row for row, place in enumerate(places) if place == (size, model, engine)]
+    rows = findings.iloc[own].to_dict("records") if own else []
     outside = sum(float(row["job_share"]) for row in rows if row["id"] == EVALUATION_EXCLUDED)
     of_steps, beyond = [], []
     for row in rows:

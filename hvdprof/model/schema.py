@@ -21,6 +21,8 @@ _NUMBERS: Mapping[str, Set[type]] = {
 }
 """Types whose values numpy turns into a dtype as they are."""
 
+_PLAIN: Set[type] = {list, str, np.ndarray, pd.Categorical}
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -68,6 +70,12 @@ class Table:
                     },
                     copy=False,
                 )
+            if isinstance(data, Mapping) and _are_plain(data, self.column_names):
+                lengths = {len(values) for values in data.values() if not isinstance(values, str)}
+                if lengths == {0}:
+                    return self.empty()
+                of = {one.name: _listed(data[one.name], one.dtype, lengths) for one in self.columns}
+                return pd.DataFrame(of, copy=False)
             data = pd.DataFrame(data)
         names = self.column_names
         if list(data.columns) != names:
@@ -85,7 +93,7 @@ class Table:
         if rows.empty:
             return self.empty()
         converted = {
-            name: values.array if values.dtype == dtype else _converted(values, dtype)
+            name: _fitting(values, dtype)
             for (name, values), dtype in zip(rows.items(), dtypes, strict=True)
         }
         return pd.DataFrame(converted, copy=False)
@@ -110,13 +118,34 @@ def text_of(names: pd.Series) -> pd.Series:
     if not isinstance(values, pd.Categorical):
         return names.astype(str)
     # Categorical.astype makes an object of each row, which takes ten times as long.
-    text = values.categories.astype(str).array.take(values.codes, allow_fill=True)
-    return pd.Series(text, index=names.index, name=names.name)
+    is_missing = bool((values.codes < 0).any())
+    text = values.categories.astype(str).array.take(values.codes, allow_fill=is_missing)
+    return pd.Series(text, index=names.index, name=names.name, copy=False)
 
 
 def _have(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> bool:
     wanted = set(names)
     return all(row.keys() == wanted for row in rows)
+
+
+def _are_plain(data: Mapping[str, object], names: Sequence[str]) -> bool:
+    """Whether all columns are there as lists and arrays, or as one text for all rows."""
+    types = {type(values) for values in data.values()}
+    return types <= _PLAIN and not types <= {str} and data.keys() == set(names)
+
+
+def _listed(
+    values: list[object] | str | NDArray[np.generic] | pd.Categorical,
+    dtype: str,
+    lengths: Set[int],
+) -> ExtensionArray | NDArray[np.generic]:
+    if isinstance(values, list):
+        return _column(values, dtype)
+    if isinstance(values, str):
+        return _column([values] * max(lengths), dtype)
+    if isinstance(values, np.ndarray) and values.dtype == dtype:
+        return values.copy()
+    return _fitting(pd.Series(values), dtype)
 
 
 def _column(values: list[object], dtype: str) -> ExtensionArray | NDArray[np.generic]:
@@ -126,7 +155,10 @@ def _column(values: list[object], dtype: str) -> ExtensionArray | NDArray[np.gen
         return _named([str(name) for name in values])
     if kinds <= _NUMBERS.get(dtype, set()):
         return np.array(values, dtype=dtype)
-    found = pd.Series(values)
+    return _fitting(pd.Series(values), dtype)
+
+
+def _fitting(found: pd.Series, dtype: str) -> ExtensionArray:
     return found.array if found.dtype == dtype else _converted(found, dtype)
 
 

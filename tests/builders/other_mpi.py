@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.builders.places import LEAN_START
+
 _NOT_TO_BE_HAD = ("No matching distribution", "Could not find a version")
 _OF_ANOTHER_MPI = ("LD_LIBRARY_PATH", "OPAL_PREFIX", "PYTHONPATH")
 _COMMAND_TIMEOUT_S = 600
@@ -96,7 +98,8 @@ def _made(folder: Path, requirement: str) -> OtherMpi:
     (Path(own) / "of_the_tests.pth").write_text(line, encoding="utf-8")
     programs = (str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_MPI}
-    made = OtherMpi(folder, {**inherited, "PATH": os.pathsep.join(programs)})
+    first = {"PATH": os.pathsep.join(programs), "PYTHONPATH": str(LEAN_START)}
+    made = OtherMpi(folder, {**inherited, **first})
     _install(made, requirement)
     return made
 

@@ -61,6 +61,7 @@ def test_one_table_in_one_file(tmp_path: Path, table: Path) -> None:
         (["-o", "{folder}/a.csv"], "holds one table"),
         (["-o", "{folder}/a.csv", "--table", "nope"], "no table 'nope'"),
         (["-o", "{folder}/a.xlsx", "--table", "throughput"], "chooses no format"),
+        (["-o", "{folder}/a", "--format", "xlsx"], "^--format xlsx: not known"),
     ],
 )
 def test_an_output_that_cannot_be_written_is_reported(

@@ -195,7 +195,10 @@ def test_pairs_may_be_words_of_the_command():
     ended = scaling("1:872", "8:6679", "128:89783")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("80.4 % scaling efficiency on 128 ranks against np=1")
-    assert "1:872 does not exist" in scaling("1:872", "rates.csv").stderr
+    for word in ("rates.csv", "8:fast"):
+        refused = scaling("1:872", word)
+        assert refused.stderr.startswith(f"hvdprof: '{word}' is no pair of ranks and speed.")
+        assert refused.returncode == 2
 
 
 @pytest.mark.parametrize(

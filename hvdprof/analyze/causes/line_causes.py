@@ -141,7 +141,8 @@ def _baseline(measured: pd.DataFrame, row: FrameRow) -> frozenset[str]:
     """The launches of one rank with the same batch: plain torch before the engine itself."""
     size, engine = int(row["np"]), str(row["engine"])
     batches = set(_segments_of(measured, row, size, engine)["batch_size"])
-    for other in ENGINE_TITLES if size > 1 else ():
+    engines = set(measured["engine"]) if size > 1 else set()
+    for other in (engine for engine in ENGINE_TITLES if engine in engines):
         own = _segments_of(measured, row, 1, other)
         if len(own):
             return _launches(own) if set(own["batch_size"]) == batches else frozenset()

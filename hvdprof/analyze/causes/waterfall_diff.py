@@ -72,6 +72,8 @@ def engine_diffs(waterfall: pd.DataFrame) -> pd.DataFrame:
     Args:
         waterfall: WATERFALL.
     """
+    if DDP_ENGINE not in set(waterfall["engine"]):
+        return ENGINE_DIFFS.empty()
     frames = []
     for model, np_ in waterfall[["model", "np"]].drop_duplicates().itertuples(index=False):
         horovod, ddp = (

@@ -12,7 +12,6 @@ from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.run import Run
-from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import (
     BREAKDOWN,
     COLLECTIVES,
@@ -90,11 +89,12 @@ def breakdown(steps: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
         job_steps: JOB_STEPS with ``steady`` set.
     """
     steady = job_steps.loc[job_steps["steady"], [*LAUNCH, "step"]]
-    counted = as_text(steps, LAUNCH).merge(as_text(steady, LAUNCH), on=[*LAUNCH, "step"])
-    ranks, lengths = counted["rank"].to_numpy(), counted["dur_ns"].to_numpy()
-    parts = {part: counted[f"{part}_ns"].to_numpy(dtype="float64") for part in RECORDED_PARTS}
+    wanted = {key: steady["step"].to_numpy()[own] for key, own in rows_by_launch(steady)}
+    number, ranks, lengths = (steps[name].to_numpy() for name in ("step", "rank", "dur_ns"))
+    parts = {part: steps[f"{part}_ns"].to_numpy(dtype="float64") for part in RECORDED_PARTS}
     rows = []
-    for key, members in rows_by_launch(counted):
+    for key, members in rows_by_launch(steps):
+        members = members[np.isin(number[members], wanted.get(key, ()))]
         for rank in np.unique(ranks[members]):
             own = members[ranks[members] == rank]
             step_ns = float(lengths[own].mean())
@@ -155,22 +155,23 @@ def overlap(steps: pd.DataFrame, events: pd.DataFrame, executions: pd.DataFrame)
 def _of_launch(collectives: Union, steps: pd.DataFrame, pieces: pd.DataFrame) -> pd.DataFrame:
     table = steps[_RANK_STEP].reset_index(drop=True)
     table["communication_ns"] = _covered(collectives, steps)
-    covered = pieces[[*_RANK_STEP, "activity"]].assign(ns=_covered(collectives, pieces))
-    is_blocked = (covered["activity"] == "blocked").to_numpy()
-    blocked = _sums(covered[is_blocked], "blocking_exposed_ns")
+    covered = _covered(collectives, pieces)
+    is_blocked = (pieces["activity"] == "blocked").to_numpy()
+    of_both = [
+        np.concatenate([part[name].to_numpy() for part in (steps, pieces)]) for name in _RANK_STEP
+    ]
+    _, place = np.unique(np.stack(of_both), axis=1, return_inverse=True)
+    of_steps, of_pieces = np.split(place, [len(steps)])
     # A blocked piece lies within a phase: its time is not covered by computation.
-    phases = _sums(covered[~is_blocked], "phases_ns")
-    table = table.merge(blocked, on=_RANK_STEP, how="left").merge(phases, on=_RANK_STEP, how="left")
-    filled = table.fillna({"blocking_exposed_ns": 0, "phases_ns": 0})
-    filled["overlapped_ns"] = filled["phases_ns"] - filled["blocking_exposed_ns"]
-    filled["exposed_ns"] = filled["communication_ns"] - filled["overlapped_ns"]
-    return filled.drop(columns="phases_ns")
+    sums = np.zeros((2, len(place)), dtype=np.int64)
+    np.add.at(sums, (is_blocked.astype(np.int64), of_pieces), covered)
+    phases, blocked = sums[:, of_steps]
+    table["blocking_exposed_ns"] = blocked
+    table["overlapped_ns"] = phases - blocked
+    table["exposed_ns"] = table["communication_ns"] - table["overlapped_ns"]
+    return table
 
 
 def _covered(collectives: Union, rows: pd.DataFrame) -> NDArray[np.int64]:
     start = rows["start_ns"].to_numpy()
     return collectives.covered(start, start + rows["dur_ns"].to_numpy())
-
-
-def _sums(covered: pd.DataFrame, name: str) -> pd.DataFrame:
-    return covered.groupby(_RANK_STEP)["ns"].sum().rename(name).reset_index()

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.model.cell_key import LAUNCH, LaunchKey
+from hvdprof.model.arrays import group_codes
+from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.rank_collective_tables import (
@@ -247,14 +248,14 @@ def _of_tensors(uses: pd.DataFrame, arrivals: pd.DataFrame) -> pd.DataFrame:
     ready = as_text(arrivals[[*LAUNCH, "step", "tensor", "last_ns"]], names)
     ready["last_ns"] = ready["last_ns"].astype("Int64")
     joined = fused.merge(ready, on=[*LAUNCH, "step", "tensor"], how="left")
-    return (
-        joined.groupby(_ID, sort=False)
-        .agg(
-            negotiation_ns=("negotiation_ns", "max"),
-            first_negotiated_ns=("negotiated_ns", "min"),
-            last_ready_ns=("last_ns", "max"),
-        )
-        .reset_index()
+    codes, first = group_codes(joined, _ID)
+    groups = joined[["negotiation_ns", "negotiated_ns", "last_ns"]].groupby(codes)
+    found = joined[_ID].iloc[first].reset_index(drop=True)
+    largest = groups.max()
+    return found.assign(
+        negotiation_ns=largest["negotiation_ns"],
+        first_negotiated_ns=groups["negotiated_ns"].min(),
+        last_ready_ns=largest["last_ns"],
     )
 
 
@@ -270,9 +271,7 @@ def _factors(table: pd.DataFrame, ranks_of: Mapping[LaunchKey, int]) -> NDArray[
 
 
 def _looked_up(table: pd.DataFrame, known: Mapping[LaunchKey, int]) -> NDArray[np.float64]:
-    launch = table.groupby(LAUNCH, sort=False, observed=True).ngroup().to_numpy()
-    numbers, first = np.unique(launch, return_index=True)
-    values = np.full(len(numbers), np.nan)
-    for place, row in enumerate(table[LAUNCH].iloc[first].itertuples(index=False, name=None)):
-        values[place] = known.get((str(row[0]), str(row[1])), np.nan)
-    return values[launch]
+    values = np.full(len(table), np.nan)
+    for key, rows in rows_by_launch(table):
+        values[rows] = known.get(key, np.nan)
+    return values

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.intervals import merged_by_key
-from hvdprof.model.arrays import Int64s
+from hvdprof.model.arrays import group_codes
 from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.collective_tables import STEP_COMMUNICATION, TENSORS
@@ -64,24 +64,24 @@ class TensorSums:
         if sums.empty:
             return STEP_COMMUNICATION.empty()
         whole = _merged(_joined(self._intervals))
-        whole["length"] = whole["end_ns"] - whole["start_ns"]
-        by_kind = whole.pivot_table("length", _STEP, "kind", aggfunc="sum", fill_value=0)
-        named = by_kind.reindex(columns=range(len(_LENGTHS)), fill_value=0)
-        named.columns = pd.Index(_LENGTHS)
-        table = sums.merge(named.reset_index(), on=_STEP, how="left")
-        table[_LENGTHS] = table[_LENGTHS].fillna(0).astype("int64")
+        codes, first = group_codes(pd.concat([sums[_STEP], whole[_STEP]]), _STEP)
+        lengths = np.zeros((len(first), len(_LENGTHS)), dtype=np.int64)
+        kinds, ends = codes[len(sums) :], (whole["end_ns"] - whole["start_ns"]).to_numpy()
+        np.add.at(lengths, (kinds, whole["kind"].to_numpy()), ends)
+        of_steps = lengths[codes[: len(sums)]]
+        table = sums.assign(**dict(zip(_LENGTHS, of_steps.T, strict=True)))
         return STEP_COMMUNICATION.frame(table.sort_values(_STEP))
 
 
 def _by_tensor(uses: pd.DataFrame, executions: pd.DataFrame) -> pd.DataFrame:
     lengths = executions[[*_ID, "dur_ns", "warmup"]].rename(columns={"warmup": "is_warmup"})
     table = uses.drop(columns=["dur_ns", "warmup"]).merge(lengths, on=_ID, how="left")
-    fused = table.groupby(_ID, sort=False)["size_bytes"]
+    codes, _ = group_codes(table, _ID)
     size = _numbers(table["size_bytes"])
-    whole = fused.transform("sum").to_numpy(dtype="float64")
-    count = fused.transform("size").to_numpy(dtype="float64")
-    known = fused.transform("count").to_numpy(dtype="float64")
-    by_bytes = (known == count) & (whole > 0)
+    count = np.bincount(codes)[codes]
+    # Unknown where a size of the execution is.
+    whole = np.bincount(codes, size)[codes]
+    by_bytes = whole > 0
     share = np.where(by_bytes, size / np.where(by_bytes, whole, 1), 1 / count)
     time = np.nan_to_num(_numbers(table["dur_ns"]) * share)
     is_warmup = table["is_warmup"].fillna(False).to_numpy(dtype=bool)
@@ -103,11 +103,11 @@ def _numbers(column: "pd.Series[int]") -> NDArray[np.float64]:
 
 def _summed(rows: pd.DataFrame, keys: list[str], columns: list[str]) -> pd.DataFrame:
     """Sums by key; bytes are missing where those of one row are."""
-    groups = rows.groupby(keys, sort=False, observed=True)
-    sums = groups[columns].sum()
-    unknown = rows["size_bytes"].isna().groupby([rows[key] for key in keys], sort=False).any()
-    size = groups["size_bytes"].sum().astype("Int64")
-    return sums.assign(size_bytes=size.mask(unknown.reindex(size.index))).reset_index()
+    codes, first = group_codes(rows, keys)
+    added = rows[[*columns, "size_bytes"]].assign(unknown=rows["size_bytes"].isna())
+    sums = added.groupby(codes).sum()
+    sums["size_bytes"] = sums["size_bytes"].astype("Int64").mask(sums.pop("unknown") > 0)
+    return pd.concat([rows[keys].iloc[first].reset_index(drop=True), sums], axis=1)
 
 
 def _intervals(executions: pd.DataFrame, uses: pd.DataFrame) -> pd.DataFrame:
@@ -129,8 +129,8 @@ def _intervals(executions: pd.DataFrame, uses: pd.DataFrame) -> pd.DataFrame:
 def _merged(rows: pd.DataFrame) -> pd.DataFrame:
     """The same time of each step and kind as disjoint intervals."""
     keys = [*_STEP, "kind"]
-    names = rows[keys].drop_duplicates(ignore_index=True)
-    codes: Int64s = rows[keys].merge(names.assign(code=names.index), on=keys)["code"].to_numpy()
+    codes, first = group_codes(rows, keys)
+    names = rows[keys].iloc[first]
     start, end = (rows[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
     code, begin, finish = merged_by_key(codes, start, end)
     return names.take(code).assign(start_ns=begin, end_ns=finish).reset_index(drop=True)

@@ -110,7 +110,7 @@ def launch_times(analysis: RunAnalysis, keys: Sequence[LaunchKey]) -> dict[Launc
     clocks = analysis.table(CLOCKS.name)
     losses = passing_core_losses(analysis.table(RANK_MACHINE.name))
     return {
-        key: rank_times(_on_one_clock(work, clocks, key), losses.get(key))
+        key: replace(rank_times(_on_one_clock(work, clocks, key)), core_losses=losses.get(key, {}))
         for key, work in with_all_ranks(works, run.segments).items()
     }
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from hvdprof.model.arrays import FrameRow
@@ -13,6 +14,7 @@ from hvdprof.model.cell_key import (
     LAUNCH,
     has_no_toggles,
     is_finished,
+    rows_by_launch,
     with_engine,
     without_toggles,
 )
@@ -83,10 +85,6 @@ class Evidence:
 
         Names are plain text, so that they can be merged with any table.
         """
-        return self._measured
-
-    @cached_property
-    def _measured(self) -> pd.DataFrame:
         segments = self.run.segments
         throughput = (segments["mode"] == "throughput").to_numpy()
         base = segments[throughput & without_toggles(segments) & is_finished(segments)]
@@ -100,18 +98,25 @@ class Evidence:
         merged: pd.DataFrame = rows.merge(self.measured[LAUNCH], on=LAUNCH)
         return merged
 
+    @cached_property
+    def _cell_of(self) -> dict[tuple[object, object], list[object]]:
+        names = [*LAUNCH, "model", "size", "engine"]
+        rows = zip(*(self.measured[name].tolist() for name in names), strict=True)
+        return {(pass_id, segment): cell for pass_id, segment, *cell in rows}
+
     def launches_of(self, cell: Cell) -> pd.DataFrame:
         """Keys of the launches that speak for a cell."""
-        base = self.measured
-        own = (base["model"] == cell["model"]) & (base["size"] == cell["np"])
-        keys: pd.DataFrame = base.loc[own & (base["engine"] == cell["engine"]), list(LAUNCH)]
+        is_own = [of == _of(cell) for of in self._cell_of.values()]
+        keys: pd.DataFrame = self.measured.loc[is_own, list(LAUNCH)]
         return keys
 
     def rows_of(self, rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
         """Rows of a table that are of such launches, with names as plain text."""
-        named = as_text(rows, LAUNCH)
-        merged: pd.DataFrame = named.merge(self.launches_of(cell), on=list(LAUNCH))
-        return merged
+        own = [
+            places for key, places in rows_by_launch(rows) if self._cell_of.get(key) == _of(cell)
+        ]
+        chosen = rows.iloc[np.sort(np.concatenate(own))] if own else rows.iloc[:0]
+        return as_text(chosen.reset_index(drop=True), LAUNCH)
 
     def setting(self, name: str) -> str | None:
         """A variable as Horovod's ranks had it; None where it was not set, or none ran."""
@@ -136,6 +141,10 @@ class Evidence:
         """The controllers of the passes of Horovod: gloo, mpi."""
         passes = self.run.manifest.passes
         return {record.controller for record in passes if record.engine == HOROVOD_ENGINE}
+
+
+def _of(cell: Cell) -> list[object]:
+    return [cell["model"], cell["np"], cell["engine"]]
 
 
 def is_base(row: Cell) -> bool:

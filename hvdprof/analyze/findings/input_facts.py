@@ -121,6 +121,8 @@ def ranks_without_batches(evidence: Evidence, cell: Cell) -> tuple[int, ...]:
 
 def _stages(samples: pd.DataFrame, process: str) -> dict[str, int]:
     """Samples of a process by stage; ``wait`` by the innermost function in older files."""
+    if samples.empty:
+        return {}
     own = samples[(samples["process"].astype(str) == process).to_numpy()]
     leaves = own["leaf"].astype(str)
     stages = own["stage"].astype(str)

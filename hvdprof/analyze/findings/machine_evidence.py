@@ -203,8 +203,7 @@ def _explained(own: pd.DataFrame, measure: str) -> float:
     elif measure == CPU:
         saved = np.subtract(*_other_threads(own))
     elif measure == CORE_WAIT:
-        ran = _of(own, MAIN_THREAD)["mean"].reindex(rows.index).to_numpy()
-        saved = core_loss(ran, mean, others)
+        saved = core_loss(rows, _of(own, MAIN_THREAD)).to_numpy()
     else:
         # A period may be throttled for any part of it.
         saved = np.where(mean - others > 0, 1.0, 0.0)

@@ -48,13 +48,9 @@ LONGER = 0.25
 
 _STEPS_APART = {STRAGGLER: 1, PAUSE: 2}
 
-
 CERTAIN_BESIDE_LOAD = 1e-6
-"""Chance below which a rank that is later on average is named although waits for a core explain it.
-
-Other processes stay on a core for seconds, which blocks of steps and their correlation do not see:
-of 38 clean launches beside other load 6 had a rank with a chance of 0.05 to 0.2 %.
-"""
+"""Chance below which a rank is named although waits for a core explain it: of 38 clean launches,
+most of them beside other load, 6 had a rank with a chance of 0.05 to 0.2 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,31 +92,24 @@ def named_causes(times: RankTimes) -> tuple[NamedCause, ...]:
         if one.delay.pattern in LASTING
         or _cost(one.delay, total, of_all) >= SMALLEST_SHARE * step_ns / 2
     ]
-    merged = [
-        one
-        for one in merged
-        if not _has_no_core(one.delay, _cost(one.delay, total, of_all), times)
-        or _is_certain(one.delay, excess)
-    ]
+    merged = [one for one in merged if not _is_of_others(one.delay, excess, of_all, times)]
     merged.sort(key=lambda one: -_cost(one.delay, total, of_all))
     return tuple(_named(times, one) for one in merged[:MOST_CAUSES])
 
 
-def _has_no_core(delay: Delay, cost_ns: float, times: RankTimes) -> bool:
+def _is_of_others(delay: Delay, excess: Times, of_all: Times, times: RankTimes) -> bool:
     """Whether waits for a core that may pass explain a delay: it is then other processes'."""
-    of_some = delay.kind == STRAGGLER and len(delay.places) < len(times.ranks)
-    if not of_some or delay.pattern == PERIODIC:
+    places = list(delay.places)
+    if delay.kind != STRAGGLER or len(places) == len(times.ranks) or delay.pattern == PERIODIC:
         return False
-    lost = [times.core_losses.get(int(rank), 0.0) for rank in times.ranks[list(delay.places)]]
-    return min(lost) >= LEAST_EXPLAINED * cost_ns / times.step_ns
-
-
-def _is_certain(delay: Delay, excess: Times) -> bool:
-    """Whether its ranks are later on average beyond doubt, with the events of all delays."""
-    wanted = np.isin(np.arange(excess.shape[1]), delay.places)
+    total = excess.sum(axis=2)
+    lost = min(times.core_losses.get(rank, 0.0) for rank in times.ranks[places].tolist())
+    if lost < LEAST_EXPLAINED * _cost(delay, total, of_all) / times.step_ns:
+        return False
+    wanted = np.isin(np.arange(len(times.ranks)), places)
     costs = costs_of(excess).sum(axis=2)
-    chances = chances_of_level(excess.sum(axis=2), costs, CERTAIN_BESIDE_LOAD, wanted)
-    return float(chances[wanted].max()) <= CERTAIN_BESIDE_LOAD
+    chances = chances_of_level(total, costs, CERTAIN_BESIDE_LOAD, wanted)
+    return float(chances[wanted].max()) > CERTAIN_BESIDE_LOAD
 
 
 def _cost(delay: Delay, total: Times, of_all: Times) -> float:

@@ -50,8 +50,7 @@ class RankTimes:
         step_ns: The mean step time of the launch.
         per_step: Points of each step.
         steps_per_row: A row is the mean of so many steps.
-        core_losses: By rank the share of its time lost to waits for a core that the others did not
-            have, where windows do not show that it always has them (``passing_core_losses``).
+        core_losses: By rank the share of its time lost to waits for a core (``other_load``).
     """
 
     own_ns: Times
@@ -122,7 +121,7 @@ class RankTimes:
         return replace(part, step_ns=self.step_ns * ratio)
 
 
-def rank_times(work: StepWork, core_losses: Mapping[int, float] | None = None) -> RankTimes:
+def rank_times(work: StepWork) -> RankTimes:
     """The own times of the steady steps.
 
     Behind a step that does not count, a run of steps begins with what lies between the last arrival
@@ -133,7 +132,6 @@ def rank_times(work: StepWork, core_losses: Mapping[int, float] | None = None) -
 
     Args:
         work: The steady steps of a launch.
-        core_losses: Of its ranks, where samples show them.
     """
     before = _of_previous(work)
     recorded = _phases(work, before)
@@ -159,7 +157,6 @@ def rank_times(work: StepWork, core_losses: Mapping[int, float] | None = None) -
         step_ns=float(work.step_times.mean()),
         per_step=points.per_step,
         steps_per_row=work.steps_per_row,
-        core_losses=core_losses or {},
     )
 
 

@@ -1,7 +1,7 @@
 """Clocks, arrivals, caused wait and stragglers of launches, and of some chosen steps."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -175,7 +175,7 @@ class WaitingTables:
 def waiting_tables(
     arrivals: pd.DataFrame,
     works: Mapping[LaunchKey, StepWork],
-    core_losses: Mapping[LaunchKey, Mapping[int, float]] = MappingProxyType({}),
+    core_losses: Mapping[object, Mapping[int, float]] = MappingProxyType({}),
 ) -> WaitingTables:
     """Waiting in every launch of two or more ranks with recorder files of all ranks.
 
@@ -185,7 +185,7 @@ def waiting_tables(
     Args:
         arrivals: ARRIVALS.
         works: The steps of each launch, of ``analyze.steps.step_work``.
-        core_losses: Of each launch (``passing_core_losses``).
+        core_losses: Of each launch.
     """
     several = {key: work for key, work in works.items() if len(work.ranks) > 1}
     chosen = _of_launches(arrivals, several)
@@ -198,7 +198,10 @@ def waiting_tables(
         key: corrected(work, remaining_offsets(clocks_of[key])) if key in clocks_of else work
         for key, work in works.items()
     }
-    times = {key: rank_times(work, core_losses.get(key)) for key, work in on_one_clock.items()}
+    times = {
+        key: replace(rank_times(work), core_losses=core_losses.get(key, {}))
+        for key, work in on_one_clock.items()
+    }
     named = {key: named_causes(own) for key, own in times.items()}
     late, caused, account = [], [], []
     for key in several:

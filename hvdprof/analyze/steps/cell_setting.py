@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.other_load import OtherLoad, other_load
-from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.cell_key import LAUNCH, of_base_cell
 from hvdprof.model.run import Run
 from hvdprof.model.tables.timeline_tables import TIMELINES
 from hvdprof.rundir.gpu_crowd import GpuCrowd, GpuRank, gpu_crowd
@@ -15,6 +16,7 @@ from hvdprof.rundir.manifest import Manifest, PassRecord
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 _BACKENDS = ("nccl", "mpi", "gloo")
+_COLUMNS = [*LAUNCH, "mode", "model", "size", "engine", "compression", "reduction", "busy_cores"]
 
 IDLE_SHARE = 0.5
 """Where at most this share of the cores is busy, no rank waits for one."""
@@ -67,24 +69,26 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
         cell: A mapping with model, np and engine.
     """
     manifest = run.manifest
-    segments = run.segments[(run.segments["mode"] == "throughput").to_numpy()]
-    own = of_base_cell(segments, str(cell["model"]), int(str(cell["np"])), str(cell["engine"]))
-    names = set(own["pass_id"].astype(str))
+    place = str(cell["model"]), int(str(cell["np"])), str(cell["engine"])
+    own = of_base_cell(run.segments[_COLUMNS], *place)
+    own = own[(own["mode"] == "throughput").to_numpy()]
+    names = set(map(str, own["pass_id"]))
     passes = [record for record in manifest.passes if record.id in names]
-    ranks = run.ranks[run.ranks["pass_id"].astype(str).isin(names).to_numpy()]
+    ranks = run.ranks[run.ranks["pass_id"].isin(names).to_numpy()]
+    hostnames = np.array([str(name) for name in ranks["hostname"]], dtype=object)
+    hosts = set(hostnames) - {""}
     controllers = {record.controller for record in passes}
     controller = controllers.pop() if len(controllers) == 1 else ""
     here = manifest.hosts[0] if manifest.hosts else {}
     cores = int(here.get("num_cores") or 0)
-    of_here = ranks[(ranks["hostname"].astype(str) == str(here.get("hostname"))).to_numpy()]
+    is_here = hostnames == str(here.get("hostname"))
     # The threads of the ranks of one pass.
-    threads = int(of_here.drop_duplicates("rank")["num_threads"].clip(lower=1).sum())
-    on_gpus = (
-        bool(ranks["device"].astype(str).str.startswith("cuda").any())
-        or manifest.settings.get("device") == "cuda"
-    )
+    _, first = np.unique(ranks["rank"].to_numpy()[is_here], return_index=True)
+    threads = int(np.maximum(ranks["num_threads"].to_numpy()[is_here][first], 1).sum())
+    is_cuda = (str(device).startswith("cuda") for device in ranks["device"].unique())
+    on_gpus = any(is_cuda) or manifest.settings.get("device") == "cuda"
     return CellSetting(
-        num_hosts=len(set(ranks["hostname"].astype(str)) - {""}) or len(manifest.hosts),
+        num_hosts=len(hosts) or len(manifest.hosts),
         on_gpus=on_gpus,
         controller=controller,
         every_core_computes=0 < cores <= threads,
@@ -93,7 +97,8 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
         load=other_load(run, own, threads, cores),
         backend=_backend(run, ranks, controller, str(cell["engine"])) if on_gpus else "",
         gpu_crowd=_gpu_crowd(ranks, manifest) if on_gpus else None,
-        busy_cores=_busy_cores(own, passes, ranks, manifest),
+        # The cores of other hosts are unknown.
+        busy_cores=_busy_cores(own, passes) if len(hosts) < 2 > len(manifest.hosts) > 0 else NAN,
     )
 
 
@@ -126,16 +131,9 @@ def _gpu_crowd(ranks: pd.DataFrame, manifest: Manifest) -> GpuCrowd | None:
     return None
 
 
-def _busy_cores(
-    segments: pd.DataFrame,
-    passes: Sequence[PassRecord],
-    ranks: pd.DataFrame,
-    manifest: Manifest,
-) -> float:
-    # The cores of other hosts are unknown.
-    if len(set(ranks["hostname"].astype(str)) - {""}) > 1 or len(manifest.hosts) != 1:
-        return NAN
+def _busy_cores(segments: pd.DataFrame, passes: Sequence[PassRecord]) -> float:
     # Ranks that wait for a core use none either: others must leave some.
     others = {record.id: record.other_cpu_cores for record in passes}
-    busy = segments["busy_cores"] + segments["pass_id"].astype(str).map(others).astype("float64")
-    return float(busy.max(skipna=False)) if len(busy) else NAN
+    of_passes = [others.get(str(pass_id)) for pass_id in segments["pass_id"]]
+    busy = segments["busy_cores"].to_numpy() + np.array(of_passes, dtype=np.float64)
+    return float(busy.max()) if len(busy) else NAN

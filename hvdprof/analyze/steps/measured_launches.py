@@ -18,7 +18,7 @@ from hvdprof.analyze.steps.other_load import (
     turns_by_launch,
 )
 from hvdprof.model.causes import RECORDED_PARTS
-from hvdprof.model.cell_key import LAUNCH, LaunchKey, finished_launches, rows_by_launch
+from hvdprof.model.cell_key import LaunchKey, finished_launches, launch_codes, rows_by_launch
 from hvdprof.model.run import Run
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
 from hvdprof.model.tables.window_tables import WINDOWS
@@ -67,7 +67,8 @@ def launch_facts(steps: pd.DataFrame, job_steps: pd.DataFrame) -> dict[LaunchKey
         own = recorded[key]
         own = own[np.isin(recorded_number[own], number[counted]) & ~warmup[own]]
         means = values[own].mean(axis=0)
-        of_ranks = pd.Series(values[own, -1]).groupby(ranks[own]).mean()
+        _, place, counts = np.unique(ranks[own], return_inverse=True, return_counts=True)
+        of_ranks = np.bincount(place, values[own, -1]) / counts
         facts[key] = LaunchFacts(
             step_times_ns=duration[counted],
             parts_ns=dict(zip(RECORDED_PARTS, map(float, means), strict=False)),
@@ -118,32 +119,46 @@ def job_steps(steps: pd.DataFrame) -> pd.DataFrame:
     after one, are omitted. A row of a light recording stands for a window: its time is that of the
     window divided by its number of steps.
     """
-    timed = steps[[*LAUNCH, "step", "num_steps", "warmup", "start_ns", "dur_ns"]]
-    timed = timed.assign(end_ns=timed["start_ns"] + timed["dur_ns"] * timed["num_steps"])
-    table = (
-        timed.groupby([*LAUNCH, "step"], observed=True, sort=True)
-        .agg(
-            start_ns=("start_ns", "max"),
-            end_ns=("end_ns", "max"),
-            num_steps=("num_steps", "max"),
-            ranks=("end_ns", "size"),
-            warmup=("warmup", "max"),
-        )
-        .reset_index()
+    passes, segments, code = launch_codes(steps)
+    number, num_steps, warmup, start, length = (
+        steps[name].to_numpy() for name in ("step", "num_steps", "warmup", "start_ns", "dur_ns")
     )
-    counts = ~table["warmup"].to_numpy(dtype=bool)
-    table["measured_ranks"] = table["ranks"].where(counts, 0)
-    launches = table.groupby(LAUNCH, observed=True, sort=False)
-    complete = table["ranks"] == launches["measured_ranks"].transform("max")
-    is_first = launches["warmup"].shift(fill_value=True).astype(bool)
-    next_step = (table["step"] + table["num_steps"]).groupby(launches.ngroup()).shift()
-    follows = (table["step"] == next_step) & complete.shift(fill_value=False)
-    before_ns = launches["end_ns"].shift(fill_value=0).where(~is_first, table["start_ns"])
-    table["dur_ns"] = (table["end_ns"] - before_ns) // table["num_steps"]
-    table["steady"] = True
+    order = np.lexsort((number, code))
+    is_new = _is_new(code[order]) | _is_new(number[order])
+    first = np.flatnonzero(is_new)
+    if not len(first):
+        return JOB_STEPS.empty()
+    begin, end, size, warm = (
+        np.maximum.reduceat(values[order], first)
+        for values in (start, start + length * num_steps, num_steps, warmup)
+    )
+    ranks = np.diff(np.append(first, len(order)))
+    starts_launch = _is_new(code[order][first])
+    launches = np.flatnonzero(starts_launch)
+    most = np.maximum.reduceat(np.where(warm, 0, ranks), launches)
+    complete = ranks == np.repeat(most, np.diff(np.append(launches, len(first))))
+    is_first = starts_launch | np.append(True, warm[:-1])
+    step = number[order][first]
+    follows = ~starts_launch & (step == np.roll(step + size, 1)) & np.roll(complete, 1)
+    before_ns = np.where(is_first, begin, np.roll(end, 1))
+    counted = ~warm & complete & (is_first | follows)
+    rows = order[first][counted]
     return JOB_STEPS.frame(
-        table.loc[counts & complete & (is_first | follows), JOB_STEPS.column_names]
+        {
+            "pass_id": passes[rows].remove_unused_categories(),
+            "segment": segments[rows].remove_unused_categories(),
+            "step": step[counted],
+            "num_steps": size[counted],
+            "end_ns": end[counted],
+            "dur_ns": ((end - before_ns) // size)[counted],
+            "steady": np.ones(len(rows), dtype=bool),
+        }
     )
+
+
+def _is_new(values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each value differs from the one before."""
+    return np.append(True, values[1:] != values[:-1])[: len(values)]
 
 
 def mark_steady(job_steps: pd.DataFrame) -> pd.DataFrame:

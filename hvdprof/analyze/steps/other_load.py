@@ -1,17 +1,17 @@
 """Other processes on the hosts: how much they took, when, and whether that explains a loss."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
-from hvdprof.model.schema import as_text, text_of
+from hvdprof.model.schema import as_text
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.recording.sample_format import CORE_WAIT, MAIN_THREAD
@@ -37,11 +37,12 @@ def counted_turns(run: Run) -> pd.DataFrame:
     # Cores of the host that the threads of a pass leave free, by pass; 0 where unknown.
     here = run.manifest.hosts[0] if run.manifest.hosts else {}
     cores = int(here.get("num_cores") or 0)
-    threads = run.ranks.assign(threads=run.ranks["num_threads"].clip(lower=1))
-    used = threads.groupby("pass_id", observed=True)["threads"].sum()
-    spare = {str(pass_id): float(max(cores - count, 0)) for pass_id, count in used.items()}
-    allowed = NEGLIGIBLE_CORES + SPARE_SHARE * text_of(turns["pass_id"]).map(spare).clip(lower=0.0)
-    is_undisturbed = ~(turns["other_cores"] > allowed).to_numpy()
+    used: Counter[str] = Counter()
+    for pass_id, number in zip(run.ranks["pass_id"], run.ranks["num_threads"], strict=True):
+        used[str(pass_id)] += max(int(number), 1)
+    spare = {pass_id: float(max(cores - count, 0)) for pass_id, count in used.items()}
+    free = np.array([spare.get(str(pass_id), np.nan) for pass_id in turns["pass_id"]])
+    is_undisturbed = ~(turns["other_cores"] > NEGLIGIBLE_CORES + SPARE_SHARE * free).to_numpy()
     counts = np.ones(len(turns), dtype=bool)
     for _, rows in rows_by_launch(turns):
         if is_undisturbed[rows].sum() >= MIN_TURNS:
@@ -134,39 +135,31 @@ MOST_CHANCE = 0.01
 """Ranks that differ in their windows by chance as often are not said to."""
 
 
-def core_loss(ran: Float64s, waited: Float64s, others: Float64s) -> Float64s:
-    """Share of its time that a rank would have saved by waiting for a core as the others did.
+def core_loss(waits: pd.DataFrame, ran: pd.DataFrame) -> pd.Series:
+    """Share of its time that a rank would have saved with the others' waits for a core.
 
-    What runs for so long takes so much longer, for each share of its time without a core.
-
-    Args:
-        ran: Share of the time in which its main thread ran.
-        waited: Share of the time in which it could run that it had no core.
-        others: The same of the other ranks.
+    What runs takes so much longer for each share of its time without a core. What a rank runs
+    beyond the others is work of its own: CORE_WAIT and MAIN_THREAD of RANK_MACHINE, alike indexed.
     """
-    return np.asarray(
-        ran * (1 / (1 - np.minimum(waited, 0.99)) - 1 / (1 - np.minimum(others, 0.99)))
-    )
+    common = ran["mean"].clip(upper=ran["others"]).reindex(waits.index)
+    own, others = (1 - waits[name].clip(upper=0.99) for name in ("mean", "others"))
+    return common / own - common / others
 
 
-def passing_core_losses(machine: pd.DataFrame) -> dict[LaunchKey, Mapping[int, float]]:
-    """``core_loss`` of each rank by launch, where windows do not show that it always waits more.
-
-    Args:
-        machine: RANK_MACHINE.
-    """
+def passing_core_losses(machine: pd.DataFrame) -> dict[object, dict[int, float]]:
+    """``core_loss`` by launch and rank, by RANK_MACHINE; not of ranks that always wait more."""
     waits, ran = (
-        as_text(machine[(machine["measure"] == name).to_numpy(dtype=bool)], LAUNCH)
+        as_text(machine[(machine["measure"] == name).to_numpy(bool)], LAUNCH).set_index(
+            [*LAUNCH, "rank"]
+        )
         for name in (CORE_WAIT, MAIN_THREAD)
     )
-    rows = waits.merge(ran[[*LAUNCH, "rank", "mean"]], on=[*LAUNCH, "rank"], suffixes=("", "_ran"))
-    rows = rows[(rows["chance"] > MOST_CHANCE).to_numpy(dtype=bool)]
-    losses = core_loss(*(rows[name].to_numpy() for name in ("mean_ran", "mean", "others")))
-    found: dict[LaunchKey, dict[int, float]] = {}
-    keys = rows[[*LAUNCH, "rank"]].itertuples(index=False, name=None)
-    for (pass_id, segment, rank), loss in zip(keys, losses.tolist(), strict=True):
-        found.setdefault((pass_id, segment), {})[int(rank)] = loss
-    return dict(found)
+    losses = core_loss(waits, ran)
+    passing = losses[waits["chance"] > MOST_CHANCE].groupby(level=[0, 1])
+    return {
+        key: dict(zip(own.index.get_level_values("rank").tolist(), own.tolist(), strict=True))
+        for key, own in passing
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ def step_work(
     found = {}
     for key, rows in rows_by_launch(steps):
         if key in wanted:
-            work = _of_launch(steps.iloc[rows], wanted[key], releases.get(key), waits_of.get(key))
+            work = _of_launch(steps, rows, wanted[key], releases.get(key), waits_of.get(key))
             # Times that contradict each other can leave steps of no length.
             if work is not None and work.step_times.sum() > 0:
                 found[key] = work
@@ -186,22 +186,26 @@ def _releases_of_windows(waits: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_launch(
-    rows: pd.DataFrame,
+    table: pd.DataFrame,
+    rows: NDArray[np.intp],
     wanted: NDArray[np.int64],
     releases: pd.DataFrame | None,
     waits: pd.DataFrame | None,
 ) -> StepWork | None:
-    ranks = np.unique(rows["rank"].to_numpy())
-    counts = rows["step"].value_counts()
-    complete = np.sort(counts.index[counts == len(ranks)].to_numpy())
-    ordered = rows[rows["step"].isin(complete)].sort_values(["step", "rank"])
+    numbers, of_ranks = (table[name].to_numpy()[rows] for name in ("step", "rank"))
+    ranks = np.unique(of_ranks)
+    found, counts = np.unique(numbers, return_counts=True)
+    complete = found[counts == len(ranks)]
+    order = np.lexsort((of_ranks, numbers))
+    ordered = rows[order[np.isin(numbers[order], complete)]]
     steady = np.isin(complete, wanted)
     if not steady.any():
         return None
     shape = (len(complete), len(ranks))
 
     def grid(name: str) -> Times:
-        return ordered[name].to_numpy(dtype=np.float64).reshape(shape)
+        values: Times = table[name].array[ordered].to_numpy(dtype=np.float64)
+        return values.reshape(shape)
 
     number = grid("num_steps")
     if releases is None and waits is not None and (number > 1).any():
@@ -248,7 +252,7 @@ def _of_launch(
         parts=parts,
         clock_error=grid("clock_error_ns")[steady],
         behind_release=behind[steady],
-        evaluates=ordered["evaluation"].to_numpy(dtype=bool).reshape(shape)[steady],
+        evaluates=table["evaluation"].to_numpy()[ordered].reshape(shape)[steady],
         syncs=None if waits is None else sync_points(grid_of_steps, waits),
         steps_per_row=int(np.median(number[steady])),
     )

@@ -90,15 +90,16 @@ def sentence(raced: Raced, line: str, status: str) -> str:
         return f"No gain shown by {number}; too few launches to state a limit."
     if all(setting.outcome is TrialOutcome.WORSE for setting in tried):
         return f"Nothing to gain: {number} tried, none faster than the present one."
+    held = "beyond noise" if raced.finals is None else "confirmed by the check"
     if limit > WIDEST_LIMIT:
         return (
-            f"Undecided: no gain of {number} is beyond noise, and gains of up to "
+            f"Undecided: no gain of {number} is {held}, and gains of up to "
             f"{units.percent(limit)} of the step time are not excluded. Measure on a less busy "
             "machine, or with longer launches."
         )
     return (
         f"Nothing to gain beyond {units.percent(limit)} of the step time: no gain of "
-        f"{number} is beyond noise."
+        f"{number} is {held}."
     )
 
 

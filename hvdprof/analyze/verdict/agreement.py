@@ -7,7 +7,6 @@ hold in both: else there is no single cause to name.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from hvdprof import units
@@ -76,27 +75,17 @@ def cell_account(
     """
     of_cell = of_base_cell(segments, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
     own = of_cell[(of_cell["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
-    of_launches = [
-        as_text(tables[name], LAUNCH).merge(as_text(own[LAUNCH], LAUNCH))
-        for name in (RANK_COSTS.name, LAUNCHES.name)
-    ]
-    rows, launches = of_launches
-    columns = ["cost_ns", "later_ns", "shared_ns"]
-    means = rows.groupby(["rank", "phase"], as_index=False, observed=True)[columns].mean()
-    recorded = launches.merge(rows[LAUNCH].drop_duplicates())
+    rows = as_text(tables[RANK_COSTS.name], LAUNCH).merge(as_text(own[LAUNCH], LAUNCH))
+    by_phase = rows.groupby(["rank", "phase"], as_index=False, observed=True)
+    means = by_phase[["cost_ns", "later_ns", "shared_ns"]].mean()
+    recorded = as_text(tables[LAUNCHES.name], LAUNCH).merge(rows[LAUNCH].drop_duplicates())
     step_ns = float(recorded["step_time_ns"].mean())
     shares = {f"{name}_share": means[f"{name}_ns"] / step_ns for name in ("cost", "later")}
     account = CellAccount(means.assign(**shares).astype({"rank": int, "phase": str}))
     losses = passing_core_losses(tables[RANK_MACHINE.name])
-    of_cell_losses = [
-        losses.get(key, {}) for key in recorded[LAUNCH].itertuples(index=False, name=None)
-    ]
-    explained = {
-        rank
-        for rank in account.rows["rank"].unique().tolist()
-        if np.mean([one.get(rank, 0.0) for one in of_cell_losses])
-        >= LEAST_EXPLAINED * account.cost(rank)
-    }
+    keys = recorded[LAUNCH].itertuples(index=False, name=None)
+    lost = pd.DataFrame([losses.get(key, {}) for key in keys]).fillna(0.0).mean()
+    explained = (rank for rank in lost.index if lost[rank] >= LEAST_EXPLAINED * account.cost(rank))
     return replace(account, without_core=frozenset(explained))
 
 

@@ -180,7 +180,8 @@ class TuningMeasurement:
                 if self._shown is not None:
                     self._shown.present_measured(analysis, choice, self._plan(choice))
             except (InterruptedRunError, StorageError) as error:
-                error.hint = f"No setting was tried. The present one: {self.present.folder}"
+                if self.present.folder.is_dir():
+                    error.hint = f"No setting was tried. The present one: {self.present.folder}"
                 raise
             raced, failure = self._raced(choice)
             try:

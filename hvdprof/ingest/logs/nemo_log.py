@@ -109,7 +109,8 @@ class NemoLog(IterationLog):
 
     def _take(self, shown: _Shown) -> None:
         if _TIMING not in shown.fields:
-            self._num_untimed += 1
+            # Without its loss, a bar is of Lightning or tqdm.
+            self._num_untimed += "reduced_train_loss" in shown.fields
             return
         before, self._shown = self._shown, shown
         if before and (before.epoch, before.iteration) != (shown.epoch, shown.iteration):

@@ -126,7 +126,7 @@ class PartReader(ABC):
         is_fit = np.ones(len(which), dtype=np.bool_)
         for name, values in numbers.items():
             size, limit = np.abs(values), self._limits[self.TABLES[0].name][name]
-            is_fit &= (size == 0) | (values == MISSING) | ((size < limit) & (size >= 1 / limit))
+            is_fit &= (size == 0) | (values == MISSING) | ~((size >= limit) | (size < 1 / limit))
         self.num_absurd += int((~is_fit).sum())
         if is_fit.any():
             fit = {name: values[is_fit] for name, values in numbers.items()}

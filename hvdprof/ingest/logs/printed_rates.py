@@ -7,29 +7,25 @@ Tested in ``tests/ingest/logs/test_printed_rates.py``.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
 
 from hvdprof.ingest.logs.iteration_log import WANTED_SETTINGS, IterationLog
-from hvdprof.ingest.rates.bars import Bar, BarColumns, Bars
-from hvdprof.ingest.rates.formats import OTHER, RATE_FORMATS, TQDM, kinds_of
+from hvdprof.ingest.rates.alike_lines import OF_BARS, AlikeLines, bars_of
+from hvdprof.ingest.rates.formats import BARS, OTHER, RATE_FORMATS, TQDM, kinds_of
 from hvdprof.ingest.rates.job_settings import SETTING_LINES, names_model, np_of_name
 from hvdprof.ingest.rates.rate_format import (
     ITERATIONS,
-    JOB,
-    RANK,
-    SAMPLES,
     STEP,
-    STEPS,
-    TOKENS,
     TOTAL,
-    UNSTATED,
+    FoundRate,
     Printed,
-    RateFormat,
+    RateLines,
     is_contradicted,
-    number_in,
     rates_in,
 )
-from hvdprof.ingest.rates.rate_job import RateJob
+from hvdprof.ingest.rates.rate_job import RateColumns, RateJob
 from hvdprof.ingest.text.found_lines import Patterns
 from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
@@ -49,21 +45,6 @@ _LONGEST = 10_000
 """Characters of a line from which it holds no rate: progress bars are lines of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A line with a rate: its numbers as they stand."""
-
-    line: int
-    rank: int | None
-    kind: RateFormat
-    stated: dict[str, str | None]
-
-    @property
-    def iteration(self) -> int | None:
-        number = self.stated.get("n")
-        return int(number[:18]) if number else None
-
-
 class PrintedRates(IterationLog):
     """Every printed rate as PRINTED_RATES, and the throughput of each job as THROUGHPUT.
 
@@ -78,8 +59,10 @@ class PrintedRates(IterationLog):
         self._tools: dict[str, None] = {}
         self._iterated: dict[str, None] = {}
         self._pieces: list[str] = []
-        self._open: list[_Found] = []
-        self._bars = Bars(_WANTED)
+        self._open: list[FoundRate] = []
+        self._alike = AlikeLines(_WANTED)
+        self._draws: list[FoundRate] = []
+        self._bars: list[pd.DataFrame] = []
         self._num_unplaced = self._num_contradicted = 0
         self._notes: list[Note] = []
 
@@ -94,10 +77,15 @@ class PrintedRates(IterationLog):
         self._job.np_of_name = np or self._job.np_of_name
 
     def read_ahead(self, part: Part, place: int, wanted: str, patterns: Patterns) -> int:
-        """Read bars from a place on, as ``Bars.read_ahead``."""
-        behind = self._bars.read_ahead(part, place, wanted, patterns)
+        """Read lines from a place on, as ``AlikeLines.read_ahead``."""
+        # Behind a total, any line may begin another run.
+        if self._job.totals or any(found.kind.scope == TOTAL for found in self._open):
+            return place
+        behind, found = self._alike.read_ahead(part, place, wanted, patterns)
         if behind > place:
             self._add_open()
+            self._keep_bars([lines for kind, lines in found if kind in BARS])
+            self._add_lines([lines for lines in found if lines[0] not in BARS])
         return behind
 
     def take(self, line: PrintedLine) -> None:
@@ -158,18 +146,15 @@ class PrintedRates(IterationLog):
             found = list(kind.pattern.finditer(text))
             for match in found:
                 self._take_match(
-                    _Found(line.number, line.rank, kind, match.groupdict()), match.end(), text
+                    FoundRate(line.number, line.rank, kind, match.groupdict()), match.end(), text
                 )
             if found:
                 return True
         return False
 
-    def _take_match(self, found: _Found, end: int, text: str) -> None:
+    def _take_match(self, found: FoundRate, end: int, text: str) -> None:
         if found.kind.tool == TQDM:
-            per_s = number_in(found.stated, "rate")
-            rate = number_in(found.stated, "step") or 0.0 if per_s is None else per_s
-            bar = Bar(found.line, found.rank, found.iteration or 0, rate, per_s is None)
-            self._bars.keep([bar])
+            self._draws.append(found)
         elif end == len(text):
             self._open.append(found)
         else:
@@ -183,18 +168,22 @@ class PrintedRates(IterationLog):
     def finish(self) -> None:
         """Add bars that no other rate followed, and end the run of the job."""
         self._add_open()
-        bars, self._bars.drawn = self._bars.drawn, []
-        if len(bars) >= _FEWEST_DRAWN and not self._tools:
-            self._add_bars(bars)
+        self._keep_bars([])
+        bars, self._bars = self._bars, []
+        if bars and not self._tools:
+            num_iterations, found = bars_of(pd.concat(bars, ignore_index=True))
+            if num_iterations >= _FEWEST_DRAWN:
+                self._tools[TQDM] = None
+                self._add_lines(found)
         self._close_job()
 
-    def _add(self, found: _Found) -> None:
+    def _add(self, found: FoundRate) -> None:
         kind, stated = found.kind, found.stated
         if kind.scope == ITERATIONS:
             self._add_iteration(found)
             return
-        rates = list(rates_in(kind, stated))
-        if is_contradicted(stated, rates):
+        rates = list(rates_in(kind, found.number))
+        if is_contradicted(found.number, rates):
             self._num_contradicted += 1
             return
         self._tools.setdefault(kind.tool)
@@ -205,48 +194,51 @@ class PrintedRates(IterationLog):
         if np := stated.get("np"):
             job.settings.said["np"] = np
         for one in rates:
-            self._add_row(found, self._in_tokens(kind, one))
+            self._add_row(found, *job.counted(kind, one))
 
-    def _add_bars(self, bars: Sequence[Bar]) -> None:
-        """Add the rates of bars, as ``_add`` does those of a line."""
-        self._tools[TQDM] = None
-        job, tokens = self._job, self._job.settings.number("tokens")
-        job.ranks.update(bar.rank for bar in bars)
-        if (columns := BarColumns.of(bars, tokens or 1)) is None:
+    def _keep_bars(self, found: Sequence[pd.DataFrame]) -> None:
+        """Keep bars that are read at once behind those that were read one by one."""
+        if self._draws:
+            rows = [(one.line, one.rank, *map(one.number, OF_BARS)) for one in self._draws]
+            drawn = pd.DataFrame(rows, columns=["line", "rank", *OF_BARS], dtype=float)
+            self._bars.append(drawn.fillna({"rank": -1}))
+            self._draws = []
+        if found:
+            self._bars.append(pd.concat(found).sort_values("order", kind="stable"))
+
+    def _add_lines(self, found: Sequence[RateLines]) -> None:
+        """Add the rates of lines, as ``_add`` does those of one."""
+        job, sound = self._job, list[RateLines]()
+        for kind, lines in found:
+            rates = list(rates_in(kind, lines.get))
+            is_wrong = np.broadcast_to(is_contradicted(lines.get, rates), len(lines))
+            self._num_contradicted += int(is_wrong.sum())
+            if not is_wrong.all():
+                sound.append((kind, lines[~is_wrong] if is_wrong.any() else lines))
+        if not sound:
             return
-        rows = []
-        for place, (rank, in_seconds) in enumerate(columns.forms):
-            unit, per = (TOKENS, JOB) if in_seconds and tokens else (STEPS, UNSTATED)
-            rates = columns.numbers["rate"][columns.form == place].tolist()
-            job.add_steps((TQDM, unit, per, False), rank, rates)
-            shared = {"job": job.number, "tool": TQDM, "scope": STEP, "np": job.np}
-            rows.append(self.row(rank=rank, unit=unit, per=per, **shared))
+        columns = RateColumns.of(sound, job)
+        shared = {"job": job.number, "np": job.np}
+        rows = [
+            self.row(rank=rank, tool=kind.tool, scope=kind.scope, unit=unit, per=per, **shared)
+            for kind, unit, per, _, rank in columns.forms
+        ]
+        self._tools.update(dict.fromkeys(kind.tool for kind, *_ in columns.forms))
         self.add_many(rows, columns.form, columns.numbers)
-        job.last_line = int(columns.numbers["line"][-1])
+        columns.add_to(job)
 
-    def _add_iteration(self, found: _Found) -> None:
-        kind, stated = found.kind, found.stated
-        self.series = kind.series
-        self._batch = round(number_in(stated, "batch") or 0) or self._batch
-        step_ms = number_in(stated, "step_ms") or 1e3 * (number_in(stated, "step") or 0)
-        tflops = number_in(stated, "tflops")
+    def _add_iteration(self, found: FoundRate) -> None:
+        kind, self.series = found.kind, found.kind.series
+        self._batch = round(found.number("batch") or 0) or self._batch
+        step_ms = found.number("step_ms") or 1e3 * (found.number("step") or 0)
+        tflops = found.number("tflops")
         printed = float("nan") if tflops is None else tflops
         if self.add_iteration(found.line, found.iteration or 0, step_ms, printed):
             self._iterated.setdefault(kind.tool)
 
-    def _in_tokens(self, kind: RateFormat, one: Printed) -> tuple[Printed, str]:
-        """A rate, in tokens per second of the job where the header states those of a step."""
-        tokens = self._job.settings.number("tokens")
-        if tokens and one.unit == STEPS and one.step:
-            return Printed(tokens / one.step, TOKENS, one.running_mean, one.step, one.data), JOB
-        return one, kind.per
-
-    def _add_row(self, found: _Found, rate: tuple[Printed, str]) -> None:
-        (one, per), kind, job = rate, found.kind, self._job
+    def _add_row(self, found: FoundRate, one: Printed[float], per: str) -> None:
+        kind, job = found.kind, self._job
         np, step, spread = job.np, one.step, float(found.stated.get("spread") or "nan")
-        batch = job.settings.number("batch")
-        if step is None and batch and per == RANK and one.unit == SAMPLES and one.rate:
-            step = batch / one.rate
         self.add(
             found.line,
             rank=found.rank,
@@ -271,7 +263,7 @@ class PrintedRates(IterationLog):
         elif kind.scope == TOTAL:
             self._num_unplaced += 1
 
-    def _is_of_next_job(self, found: _Found) -> bool:
+    def _is_of_next_job(self, found: FoundRate) -> bool:
         """Whether a rate belongs to another run, whose header may be missing."""
         totals, tool = self._job.totals, found.kind.tool
         if not totals or not self._job.is_seen(found.rank):

@@ -144,6 +144,7 @@ RATE_FORMATS: tuple[RateFormat, ...] = (
 # fmt: on
 """The first entry whose line it is counts."""
 
+BARS = tuple(kind for kind in RATE_FORMATS if kind.tool == TQDM)
 _KINDS: dict[str, list[RateFormat]] = {}
 for _kind in RATE_FORMATS:
     _KINDS.setdefault(_kind.mark, []).append(_kind)
@@ -159,10 +160,3 @@ def kinds_of(text: str) -> Sequence[RateFormat]:
         if found is not None and found.start() < first:
             first, kinds_of_first = found.start(), kinds
     return kinds_of_first
-
-
-def tool_of_bar(text: str) -> str | None:
-    """The tool of a line with the mark of bars, empty where it shows no rate; None without."""
-    kinds = kinds_of(text)
-    tools = [kind.tool for kind in kinds if kind.pattern.search(text)]
-    return (*tools, "")[0] if any(kind.tool == TQDM for kind in kinds) else None

@@ -75,13 +75,9 @@ def _row(
 
 def _steps(file: RecorderFile) -> tuple[list[int], list[int]]:
     """Begins and ends of all steps on the clock of the rank."""
-    begins_ns: list[int] = []
-    ends_ns: list[int] = []
-    for segment in file.segments.values():
-        table = segment.step_table()
-        begins_ns += table[:, 2].tolist()
-        ends_ns += (table[:, 2] + table[:, 3]).tolist()
-    return begins_ns, ends_ns
+    tables = [segment.step_table() for segment in file.segments.values()]
+    begins_ns = [begin for table in tables for begin in table[:, 2].tolist()]
+    return begins_ns, [end for table in tables for end in (table[:, 2] + table[:, 3]).tolist()]
 
 
 def others_in(files: Mapping[int, RecorderFile]) -> dict[int, Note]:

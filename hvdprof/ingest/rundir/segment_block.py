@@ -147,14 +147,10 @@ def mark_reached(manifest: Manifest, record: PassRecord, files: Mapping[int, Rec
             is_whole = 0 < len(recordings) == record.size
             if is_whole and not record.session and all(recording.ended for recording in recordings):
                 segment.status = Status.DONE
-            elif is_whole and min(map(_num_steps, recordings)) >= least_steps:
+            elif is_whole and min(one.steps_of_rows().sum() for one in recordings) >= least_steps:
                 segment.status = Status.RUNNING
             elif segment.status == Status.RUNNING:
                 segment.status = Status.PLANNED
-
-
-def _num_steps(recording: SegmentRecording) -> int:
-    return int(recording.steps_of_rows().sum())
 
 
 def with_reached_statuses(run: Run) -> Run:

@@ -168,9 +168,8 @@ def _clause(record: StallLine, lasted_s: float | None) -> str:
             f"{UNEQUAL}: {ended} ended the training loop after {unequal['num_steps']} steps, "
             f"{waiting} blocked {lasted} in step {unequal['step']}"
         )
-    segment = record["segment"]
-    where = f"stall at step {record['step']}"
-    where += "" if segment == IMPLICIT_SEGMENT else f" of {segment}"
+    named = "" if record["segment"] == IMPLICIT_SEGMENT else f" of {record['segment']}"
+    where = f"stall at step {record['step']}{named}"
     cause = f"on stalled {stalled}" if stalled else _without_late(record)
     return f"{where}: {_ranks(record['waiting'])} blocked {lasted} {cause}"
 

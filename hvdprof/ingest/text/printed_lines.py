@@ -209,18 +209,18 @@ class UntouchedLines:
         log: Takes off the prefixes.
 
     Attributes:
-        block: As given.
+        block, log: As given.
         numbers: The number of each line.
         prefix_of: The line whose log prefix counts for a draw; -1 where it stands in the line.
         is_plain: No line has more log prefixes than it shows itself.
     """
 
     def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
-        self.block, self._log = block, log
+        self.block, self.log = block, log
         self._has_cr = b"\r" in block.data
         self._places: dict[str, npt.NDArray[np.int64]] = {}
         self.numbers: list[int] = (block.places + first).tolist()
-        self.prefix_of = [-1] * len(block)
+        self.prefix_of = np.full(len(block), -1)
         self.is_plain = log.is_plain
 
     def __len__(self) -> int:
@@ -238,7 +238,7 @@ class UntouchedLines:
     def line(self, place: int) -> PrintedLine | None:
         """One line; None where the next continues it."""
         text = self.block.text(place)
-        return self._log.take(self.numbers[place], text.rstrip("\r") if self._has_cr else text)
+        return self.log.take(self.numbers[place], text.rstrip("\r") if self._has_cr else text)
 
 
 class _DrawnOver(UntouchedLines):
@@ -249,14 +249,14 @@ class _DrawnOver(UntouchedLines):
         self._whole, bounds = block, self.block.bounds
         self._lines = (np.searchsorted(block.bounds, bounds[:-1], side="right") - 1).tolist()
         self._ends = np.searchsorted(bounds, block.bounds[1:]).tolist()
-        self.prefix_of = np.where(np.isin(bounds[:-1], block.bounds), -1, self._lines).tolist()
+        self.prefix_of = np.where(np.isin(bounds[:-1], block.bounds), -1, self._lines)
         self._read: tuple[int, PrintedLine | None, list[str]] = -1, None, []
 
     def line(self, place: int) -> PrintedLine | None:
         """One draw, with what the log prefix of its line says."""
         of = self._lines[place]
         if self._read[0] != of:
-            line = self._log.take(self.numbers[place], self._whole.text(of).rstrip("\r"))
+            line = self.log.take(self.numbers[place], self._whole.text(of).rstrip("\r"))
             self._read = of, line, list(filter(None, line.text.split("\r"))) if line else []
         _, line, draws = self._read
         # A draw may be all prefix: from the end, draws are where they stand in the file.

@@ -219,7 +219,8 @@ def time_plan(manifest: Manifest, runs_folder: Path) -> TimePlan:
         times = PassTimes(earlier[1].passes if earlier else ())
         basis = f"as in the earlier run {earlier[0]}" if earlier else ""
     planned = [record for record in manifest.passes if record.status == Status.PLANNED]
-    repeat = [record for record in manifest.passes if _is_first_throughput(record)]
+    of_mode = [record for record in manifest.passes if record.mode == Mode.THROUGHPUT]
+    repeat = [record for record in of_mode if record.repeat == 1]
     planned_s, repeat_s = times.total(planned), times.total(repeat)
     if not basis:
         basis = (
@@ -257,10 +258,6 @@ def fit_budget(manifest: Manifest, runs_folder: Path, *, is_given: bool) -> None
             hint=f"Shortest useful budget, two repeats: --budget {shortest_s:g}s"
             + ("; smaller models and fewer steps: --preset quick" if has_less else ""),
         )
-
-
-def _is_first_throughput(record: PassRecord) -> bool:
-    return record.repeat == 1 and record.mode == Mode.THROUGHPUT
 
 
 def _earlier_run(manifest: Manifest, folder: Path) -> tuple[Path, Manifest] | None:

@@ -26,7 +26,7 @@ from hvdprof.launch.plan.hosts import (
 from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
-from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+from hvdprof.rundir.manifest import Manifest, Status
 from hvdprof.rundir.recording.sample_format import HostFacts
 
 NO_PROGRESS_S = 8.0
@@ -173,8 +173,9 @@ def fit_to_hosts(settings: Settings, manifest: Manifest, capacity: Capacity) -> 
     for record in manifest.passes:
         if record.status == Status.PLANNED:
             record.oversubscribed = bool(crowded[record.size])
+            has_timeline = any(segment.segment.timeline for segment in record.segments)
             record.pinned = settings.script is None and can_pin(
-                settings, capacity, placed[record.size], timeline=_has_timeline(record)
+                settings, capacity, placed[record.size], timeline=has_timeline
             )
     present = set(manifest.warnings)
     warnings = _warnings(settings, crowded)
@@ -186,10 +187,6 @@ def _cores(name: str, host: HostFacts) -> int | None:
     cores = host.get("num_cores")
     # Ranks on this host get what this process was given, which may be less than the host has.
     return min(cores, usable_cores()) if cores and is_this_host(name) else cores
-
-
-def _has_timeline(record: PassRecord) -> bool:
-    return any(segment.segment.timeline for segment in record.segments)
 
 
 def _warnings(settings: Settings, crowded: Mapping[int, list[Crowd]]) -> Iterator[str]:

@@ -136,7 +136,8 @@ class Repeats:
             wanted = [cell for cell in cells if (size, engine, cell[1].model) in chosen]
             # Toggles are no part of the result that is narrowed.
             if repeat > FIRST_LOOK:
-                wanted = [cell for cell in wanted if _has_no_toggle(cell[1])]
+                plain = ("none", "average")
+                wanted = [one for one in wanted if (one[1].compression, one[1].reduction) == plain]
             if wanted:
                 by_launch.setdefault((size, engine), []).extend(wanted)
         groups = list(by_launch.values())
@@ -219,10 +220,6 @@ def _places(cell: KnownCell) -> tuple[_Launchable, _Launchable]:
         (cell.size, cell.engine, cell.model),
         (cell.baseline_size, cell.baseline_engine, cell.model),
     )
-
-
-def _has_no_toggle(segment: Segment) -> bool:
-    return segment.compression == "none" and segment.reduction == "average"
 
 
 def _again(record: PassRecord, number: int, repeat: int, segments: Sequence[Segment]) -> PassRecord:

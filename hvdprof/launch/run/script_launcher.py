@@ -102,9 +102,9 @@ def check_launcher(options: RunOptions) -> None:
     if options.controller != AUTO:
         raise UsageError(
             f"--controller {options.controller} is Horovod's.",
-            hint="The script names its backend itself: init_process_group(...)"
+            hint="Omit it: the script names its backend itself, init_process_group(...)."
             if options.launcher == TORCHRUN
-            else "The script names its strategy itself.",
+            else "Omit it: the script names its strategy itself.",
         )
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.cause_names import within
 from hvdprof.model.cell_key import ENGINE_TITLES, HOROVOD_ENGINE
 from hvdprof.model.notes import texts
 from hvdprof.model.results.selftest import (
@@ -118,7 +119,7 @@ def verdict(selftest: Selftest) -> str:
 
 def case_texts(result: CaseResult) -> tuple[str, ...]:
     """The cells of a launch, as its heads name them."""
-    named = ", ".join(f"rank {rank.rank} in {rank.phase}" for rank in result.named)
+    named = ", ".join(f"rank {rank.rank}{within(rank.phase)}" for rank in result.named)
     error, clocks, live = result.cost_error, result.clocks, result.live
     first = (
         result.case.name,

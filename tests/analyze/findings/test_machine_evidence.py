@@ -77,6 +77,13 @@ def said(
     return machine_evidence(OneLaunch(run, tables), found)
 
 
+def test_a_rank_with_more_work_waits_for_its_core_as_well() -> None:
+    # Measured at load 18: rank 0 sorts gradients in Python while rank 1 sleeps.
+    found = said({"core_wait": (0.76, 0.17), "main_thread": (0.23, 0.01)}, share=0.92)
+
+    assert not found.fix.text and not found.check.text
+
+
 def test_a_rank_whose_core_others_use() -> None:
     found = said({"core_wait": (0.48, 0.02), "main_thread": (0.5, 0.5)})
 

@@ -281,10 +281,13 @@ def test_losses_that_windows_show_to_last_are_left_out() -> None:
         row(0, "core_wait", mean=0.2, others=0.5, chance=0.5),
         row(1, "core_wait", mean=0.5, others=0.2, chance=0.5),
         row(2, "core_wait", mean=0.5, others=0.2, chance=0.001),
-        *(row(rank, "main_thread", mean=0.4) for rank in range(3)),
+        *(row(rank, "main_thread", mean=0.4, others=0.8) for rank in range(3)),
     )
     (losses,) = passing_core_losses(table).values()
 
     # 0.4 that ran take 0.8 with half of them without a core, and 0.5 with a fifth.
     assert losses == pytest.approx({0: -0.3, 1: 0.3})
     assert passing_core_losses(RANK_MACHINE.empty()) == {}
+    # Beyond what the others run as well it is work of the rank, which waits for its core, too.
+    table.loc[table["measure"] == "main_thread", "others"] = 0.1
+    assert passing_core_losses(table)["p", "s"] == pytest.approx({0: -0.075, 1: 0.075})

@@ -56,6 +56,12 @@ def test_nothing_to_gain_names_the_largest_gain_that_is_not_excluded():
     assert tuning_result.beyond(found) == pytest.approx(0.025)
 
 
+def test_a_gain_of_the_race_that_the_check_lacks_is_not_confirmed():
+    found = raced(standing(CYCLE, 0.14, half=0.04), finals=[CYCLE], check_times=times(best=-0.2))
+    text = tuning_result.sentence(found, "", "done")
+    assert text.endswith(" of the step time: no gain of 1 setting is confirmed by the check.")
+
+
 def test_where_large_gains_are_not_excluded_nothing_is_decided():
     text = tuning_result.sentence(raced(standing(CYCLE, 0.01, half=0.3)), "", "done")
     assert text == (

@@ -55,6 +55,7 @@ class Scripted(measured_tuning.TuningMeasurement):
             os.kill(os.getpid(), signal.SIGINT)
 
     def _measured_present(self):
+        self.present.folder.mkdir()
         self._signal("present")
 
     def _raced(self, choice):
@@ -115,6 +116,18 @@ def test_a_signal_before_anything_is_tried_names_the_run_of_the_present_setting(
     with pytest.raises(InterruptedRunError) as raised:
         Scripted(tmp_path, signals=["present"]).measure()
     assert raised.value.hint == f"No setting was tried. The present one: {tmp_path / 'present'}"
+
+
+def test_where_the_present_setting_was_not_measured_no_run_of_it_is_named(tmp_path, monkeypatch):
+    measurement = Scripted(tmp_path)
+
+    def refuse(*_):
+        raise StorageError("Every user may write there.", hint="Make a folder of your own.")
+
+    monkeypatch.setattr(Scripted, "_measured_present", refuse)
+    with pytest.raises(StorageError) as raised:
+        measurement.measure()
+    assert raised.value.hint == "Make a folder of your own."
 
 
 def test_a_signal_during_the_predictions_is_a_message(tmp_path, monkeypatch):

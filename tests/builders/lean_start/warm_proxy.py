@@ -25,7 +25,9 @@ MODULES = {
     "horovod.spark.task.gloo_exec_fn",
 }
 OPTIONS = {"-u", "-P"}
-IMPORTS = re.compile(rb"^(?:import|from) (?:torch|horovod\.torch)\b", re.MULTILINE)
+IMPORTS = re.compile(
+    rb"^(?:import|from) (?:torch|horovod\.torch|hvdprof\.bench_models)\b", re.MULTILINE
+)
 
 PASSED_ON = (
     *("SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGCONT"),

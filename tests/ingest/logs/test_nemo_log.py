@@ -125,6 +125,15 @@ def test_bars_without_lengths_say_what_to_set(tmp_path: Path) -> None:
         load_run(tmp_path / "job.out")
 
 
+def test_bars_of_lightning_are_not_taken_for_bars_of_nemo(tmp_path: Path) -> None:
+    bars = [
+        f"Epoch 0:   1%|#    | {n}/77225 [9:07:58<87:01:48, 4.36s/it, v_num=1]\n" for n in (1, 2)
+    ]
+    (tmp_path / "job.out").write_text("".join(bars))
+    printed = read_printed_file(tmp_path / "job.out")
+    assert (printed.kinds, printed.notes) == (["Lightning output"], [])
+
+
 @pytest.mark.heavy
 @settings(max_examples=examples(80), deadline=None)
 @given(data=st.data())

@@ -83,6 +83,12 @@ def test_the_table_has_result_errors_and_costs() -> None:
     assert "! Not measured: CUDA events against torch.profiler: no GPU is used here." in text
 
 
+def test_a_rank_that_is_slow_between_steps_is_so_outside_all_phases() -> None:
+    rank = NamedRank(rank=1, phase="outside", cost_ns=12e6)
+    text = text_of(replace(DONE, cases=(replace(FOUND, named=(rank,)),)))
+    assert "rank 1 outside all phases" in " ".join(text.split())
+
+
 def test_what_is_wrong_or_open_is_said() -> None:
     text = " ".join(text_of(replace(DONE, cases=(FOUND, MISSED, OPEN), marks=(MARK,))).split())
     assert text.startswith(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, advice, set_to
@@ -14,7 +15,7 @@ from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms, longer_cycles
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.cell_key import place_name
+from hvdprof.model.cell_key import place_name, rows_by_launch
 from hvdprof.model.tables.collective_tables import COLLECTIVES, OVERLAP
 from hvdprof.rundir.plan import DDP_ENGINE
 
@@ -31,23 +32,25 @@ def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
     steady = _steady(evidence)
     if steady.empty:
         return
-    small = steady["size_bytes"].astype("float64") < SMALL_MESSAGE_BYTES
-    groups = steady.assign(small=small).groupby(_LAUNCH, observed=True)
-    counts = groups.agg(small=("small", "sum"), all=("small", "size"), steps=("step", "nunique"))
-    per_step = counts[["small", "all"]].div(counts["steps"], axis=0)
-    often = (per_step["small"] >= MANY_MESSAGES) & (per_step["small"] >= 0.5 * per_step["all"])
-    found = per_step[often].sort_values("small", ascending=False, kind="stable").reset_index()
-    if found.empty:
+    small = _bytes(steady) < SMALL_MESSAGE_BYTES
+    steps = steady["step"].to_numpy()
+    found = [
+        (float(small[rows].sum() / num_steps), len(rows) / num_steps, key)
+        for key, rows in sorted(rows_by_launch(steady), key=lambda launch: launch[0])
+        if (num_steps := len(np.unique(steps[rows])))
+        and small[rows].sum() >= max(MANY_MESSAGES * num_steps, 0.5 * len(rows))
+    ]
+    if not found:
         return
-    worst = found.to_dict("records")[0]
-    launch = _segment(evidence, worst)
+    few, every, key = max(found, key=lambda one: one[0])
+    launch = _segment(evidence, dict(zip(_LAUNCH, key, strict=True)))
     yield Finding(
         "many-small-messages",
         "warning",
         "collectives",
         "many small collectives",
         f"{place_name(launch['model'], int(launch['size']), str(launch['engine']))}: "
-        f"{worst['small']:.0f} of {worst['all']:.0f} collectives per step carry less than "
+        f"{few:.0f} of {every:.0f} collectives per step carry less than "
         f"{units.byte_size(SMALL_MESSAGE_BYTES)}. Their latency dominates, not the bandwidth."
         f"{_in_others(len(found) - 1)}",
         _fuse_more(evidence, launch),
@@ -97,26 +100,27 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
     overlap = evidence.table(OVERLAP.name)
     if overlap.empty:
         return
-    covered = dict(iter(overlap.groupby(_LAUNCH, observed=True)))
-    for key, rows in _steady(evidence).groupby(_LAUNCH, observed=True):
+    covered = {key: overlap.iloc[rows] for key, rows in rows_by_launch(overlap)}
+    steady = _steady(evidence)
+    steps, sizes = steady["step"].to_numpy(), np.nan_to_num(_bytes(steady))
+    for key, rows in sorted(rows_by_launch(steady), key=lambda launch: launch[0]):
         if key not in covered:
             continue
-        by_step = rows.groupby("step").agg(number=("step", "size"), payload=("size_bytes", "sum"))
-        shares = _shares(covered[key], evidence.run.steps, (str(key[0]), str(key[1])))
-        if (
-            by_step["number"].median() <= FEW_EXECUTIONS
-            and by_step["payload"].median() >= SPLIT_BYTES
-            and shares["overlapped"] < LITTLE_OVERLAP
-            and shares["exposed"] >= SMALLEST_COST
-        ):
-            payload = units.byte_size(int(by_step["payload"].median()))
+        _, of_step, counts = np.unique(steps[rows], return_inverse=True, return_counts=True)
+        number = float(np.median(counts))
+        bytes_per_step = float(np.median(np.bincount(of_step, sizes[rows])))
+        if number > FEW_EXECUTIONS or bytes_per_step < SPLIT_BYTES:
+            continue
+        shares = _shares(covered[key], evidence.run.steps, key)
+        if shares["overlapped"] < LITTLE_OVERLAP and shares["exposed"] >= SMALLEST_COST:
+            payload = units.byte_size(int(bytes_per_step))
             yield Finding(
                 "fusion-too-large",
                 severity_of_cost(shares["exposed"]),
                 f"{key[0]} {key[1]}",
                 "collectives too large to overlap with backward",
                 f"{key[0]}: {payload} per step travel in "
-                f"{units.counted(round(by_step['number'].median()), 'execution')}. "
+                f"{units.counted(round(number), 'execution')}. "
                 f"Backward covers {units.percent(shares['overlapped'])} of them, "
                 "because they start when it ends.",
                 _SMALLER_BUFFER.formatted(measure=evidence.measure),
@@ -126,17 +130,22 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
+def _bytes(rows: pd.DataFrame) -> NDArray[np.float64]:
+    return rows["size_bytes"].to_numpy(dtype=np.float64, na_value=np.nan)
+
+
 def _steady(evidence: Evidence) -> pd.DataFrame:
-    table = evidence.table(COLLECTIVES.name)
+    table = evidence.table(COLLECTIVES.name)[[*_LAUNCH, "step", "warmup", "size_bytes"]]
     if table.empty:
         return table
     segments = evidence.run.segments
     # What DDP puts into a bucket is none of Horovod's settings, and one rank sends nothing.
     others = segments[((segments["engine"] == DDP_ENGINE) | (segments["size"] == 1)).to_numpy()]
     left_out = set(others[_LAUNCH].astype(str).itertuples(index=False, name=None))
-    names = table[_LAUNCH].astype(str).itertuples(index=False, name=None)
-    counted = np.array([name not in left_out for name in names], dtype=bool)
-    return table[counted & ~table["warmup"] & (table["step"] >= 0)]
+    counted = ((table["step"] >= 0) & ~table["warmup"]).to_numpy(dtype=bool, copy=True)
+    for key, rows in rows_by_launch(table):
+        counted[rows] &= key not in left_out
+    return table[counted]
 
 
 def _shares(overlap: pd.DataFrame, steps: pd.DataFrame, key: tuple[str, str]) -> dict[str, float]:

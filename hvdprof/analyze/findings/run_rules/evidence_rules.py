@@ -15,7 +15,9 @@ from hvdprof.analyze.findings.gpu_advice import FEWER_RANKS, sharing
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.notes import NoteCode
+from hvdprof.model.schema import as_text
 from hvdprof.rank_names import ranks_named
+from hvdprof.rundir.attached import attached_files
 
 _CHECK_CLOCKS = advice(
     "check the hosts' clocks with `chronyc tracking`, let them settle, and measure again",
@@ -27,6 +29,10 @@ _EVEN_SHARDS = advice(
     "give all ranks equally many batches per epoch, and measure again",
     "Behind hvd.join() a rank with a longer shard takes steps that the others lack.",
 )
+
+
+LEAST_MISSING = 2
+"""Steps by which the ranks of a launch differ that are said."""
 
 
 def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
@@ -144,5 +150,30 @@ def clocks_contradict(evidence: Evidence) -> Iterator[Finding]:
         f"collective before its last rank had arrived. {unreliable} there. The first of them is "
         f"{wrong['pass_id'].iloc[0]} (clocks.consistent is false).",
         _EVEN_SHARDS if is_one_clock else _CHECK_CLOCKS,
+        "certain",
+    )
+
+
+def uneven_steps(evidence: Evidence) -> Iterator[Finding]:
+    """Ranks that end after fewer steps than others, as before ``hvd.join()``."""
+    steps = as_text(evidence.run.steps, LAUNCH).merge(evidence.measured[LAUNCH], on=LAUNCH)
+    if steps.empty or attached_files(evidence.run.manifest):
+        return
+    ends = steps.assign(end=steps["step"] + steps["num_steps"])
+    by_rank = ends.pivot_table("end", LAUNCH, "rank", aggfunc="max")
+    uneven = by_rank[(by_rank.max(axis=1) - by_rank.min(axis=1)) >= LEAST_MISSING]
+    if uneven.empty:
+        return
+    fewest, most = uneven.iloc[0].min(), uneven.iloc[0].max()
+    first, last = (uneven.iloc[0].eq(end).idxmax() for end in (fewest, most))
+    yield Finding(
+        "uneven-steps",
+        "note",
+        f"rank {first}",
+        "ranks with different numbers of steps",
+        f"Rank {first} ended after {fewest:.0f} steps, rank {last} after {most:.0f}, warm-up "
+        f"included, in {uneven.index[0][0]}. Ranks differ so in {len(uneven)} of {len(by_rank)} "
+        "launches. Steps that a rank lacks count in no number.",
+        _EVEN_SHARDS,
         "certain",
     )

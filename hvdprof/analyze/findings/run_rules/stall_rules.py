@@ -1,4 +1,4 @@
-"""The rule on single long steps of one rank; pauses of several are named causes.
+"""The rules on single long steps of one rank, and on a rank that starts slowly.
 
 Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
@@ -21,10 +21,16 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
+from hvdprof.analyze.ranks.events import CERTAIN
+from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.rank_times import rank_times
 from hvdprof.analyze.steps.measured_launches import is_light, row_noun
+from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
+from hvdprof.model.cause_names import ranks_of, where
 from hvdprof.model.causes import PAUSE
 from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.schema import as_text
+from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 LONG_STEP = 2.0
@@ -136,3 +142,45 @@ def _which(distance: float | None, rows: str) -> str:
     if distance is None:
         return f"single {rows}"
     return f"{rows} at a distance of {distance:.0f}{'' if rows == 'steps' else ' steps'}"
+
+
+def slow_start(evidence: Evidence) -> Iterator[Finding]:
+    """A rank that is later in the steps left out as warm-up, and not named for that behind them."""
+    run, of_job = evidence.run, evidence.table(JOB_STEPS.name)
+    if of_job.empty or of_job["steady"].all():
+        return
+    cut = of_job.assign(steady=~of_job["steady"])
+    works = step_work(run.steps, run.events, cut, run.table(WAITS.name))
+    works = with_all_ranks(works, run.segments)
+    for cell in evidence.cells():
+        known = [(ranks_of(row), row["phase"]) for row in evidence.causes_of(cell)]
+        keys = list(evidence.launches_of(cell).itertuples(index=False, name=None))
+        starts = [rank_times(works[key]) for key in keys if key in works]
+        found = [
+            (times, cause)
+            for times in starts
+            for cause in named_causes(times)
+            if cause.kind != PAUSE and len(cause.ranks) == 1 and cause.chance < CERTAIN
+        ]
+        own = {cause.ranks for _, cause in found}
+        if len(own) != 1 or len(found) < SHARE_OF_LAUNCHES * len(keys):
+            continue
+        times, cause = max(found, key=lambda one: one[0].step_ns)
+        if (cause.ranks, cause.phase) in known:
+            continue
+        rank, steps = cause.ranks[0], times.steps
+        later_ns = float(times.lateness[:, times.ranks == rank].mean())
+        yield Finding(
+            "slow-start",
+            "note",
+            f"rank {rank}",
+            f"slow start of rank {rank}",
+            f"{cell_place(cell)}: rank {rank} takes {units.milliseconds(later_ns)} more per step "
+            f"than the others in steps {steps[0]} to {steps[-1]}, {where(cause.phase)}. They are "
+            f"left out as warm-up. The others wait {units.seconds(later_ns * len(steps) / 1e9)}.",
+            advice(
+                f"look for what rank {rank} alone does at the start: an empty cache, compilation"
+            ),
+            "possible",
+            **cost_of(cell),
+        )

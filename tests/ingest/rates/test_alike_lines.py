@@ -1,3 +1,5 @@
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +9,10 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.logs.printed_rates import PrintedRates
-from hvdprof.ingest.rates import bars
+from hvdprof.ingest.rates import alike_lines
 from hvdprof.ingest.text.log_lines import PrintedLine
 from tests.builders.examples import examples
+from tests.ingest.rates.test_rate_formats import SAMPLES
 
 DRAWS = st.builds(
     "{}{:3d}%|{:10s}| {}/100 [00:07{}, {}{}".format,
@@ -39,6 +42,13 @@ def contents(file: PrintedFile) -> tuple[Any, ...]:
     return file.num_lines, file.kinds, tables, file.notes
 
 
+def one_by_one_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    monkeypatch.setattr(alike_lines, "_FEWEST", 1)
+    at_once = contents(read_printed_file(path))
+    monkeypatch.setattr(alike_lines, "_FEWEST", 10**9)
+    return at_once, contents(read_printed_file(path))
+
+
 def rates(path: Path) -> list[tuple[Any, ...]]:
     [frame] = [frame for name, frame in read_printed_file(path).tables if name == "printed_rates"]
     columns = frame[["line", "rank", "iteration", "rate", "step_ns"]].astype(object)
@@ -61,10 +71,67 @@ def test_a_block_of_bars_gives_what_they_give_one_by_one(
     prefix = lines[0][0]
     text = "".join((prefix if same else own) + draw + end for own, draw, end in lines)
     path.write_text(text, encoding="utf-8", newline="")
-    monkeypatch.setattr(bars, "_FEWEST", 1)
-    at_once = contents(read_printed_file(path))
-    monkeypatch.setattr(bars, "_FEWEST", 10**9)
-    assert at_once == contents(read_printed_file(path))
+    at_once, one_by_one = one_by_one_too(path, monkeypatch)
+    assert at_once == one_by_one
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("cut", [0, 1, 7])
+def test_lines_of_every_format_give_what_they_give_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, cut: int
+) -> None:
+    draw = random.Random(f"{name} {cut}")
+    texts = SAMPLES[name][0].splitlines()
+
+    def number(found: re.Match[str]) -> str:
+        digits = "0" if draw.random() < 0.02 else "0123456789"
+        width = len(found[0]) if draw.random() < 0.8 else draw.choice([1, 2, 3, 17])
+        return "".join(draw.choice(digits) for _ in range(width))
+
+    lines = []
+    for _ in range(120):
+        text = draw.choice(texts)
+        # Some lines contradict themselves, some do not.
+        changed = draw.choice([r"(?<=\.)[0-9](?![0-9])", "[0-9]+"])
+        prefix = draw.choice(["", "[1,{}]<stdout>:", "<14>{} 2026-11-20T21:56:09Z h a 1 - - "])
+        tag = prefix.format(draw.randint(0, 12)) if cut else prefix.format(1)
+        end = "\r" if draw.random() < 0.02 else "\n"
+        lines.append(tag + re.sub(changed, number, text) + end)
+    path = tmp_path / "job.log"
+    path.write_bytes("".join(lines).encode()[: -cut or None])
+    at_once, one_by_one = one_by_one_too(path, monkeypatch)
+    assert at_once == one_by_one
+
+
+@pytest.mark.parametrize(
+    ("text", "spread"),
+    [
+        ("{n}\timages/sec: {rate:.1f} +/- 0.3 (jitter = 3.1)\t7.1", 0.3),
+        ("{n}\timages/sec: {rate:.1f} +/- 1.25 (jitter = 3.1)\t7.1", 1.25),
+    ],
+)
+def test_most_rates_of_a_long_log_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, spread: float
+) -> None:
+    path = tmp_path / "job.log"
+    rows = [(n, n % 12, 10 * n, 1000 + n / 8) for n in range(1, 301)]
+    path.write_text(
+        "".join(f"[1,{rank}]<stdout>:{text.format(n=n, rate=rate)}\n" for _, rank, n, rate in rows)
+    )
+    taken: list[int] = []
+    take = PrintedRates.take
+
+    def counted(self: PrintedRates, line: PrintedLine) -> None:
+        taken.append(line.number)
+        take(self, line)
+
+    monkeypatch.setattr(PrintedRates, "take", counted)
+    [frame] = [frame for name, frame in read_printed_file(path).tables if name == "printed_rates"]
+    columns = frame[["line", "rank", "iteration", "rate", "mean_of", "spread"]].astype(object)
+    assert list(columns.itertuples(index=False, name=None)) == [
+        (line, rank, n, float(f"{rate:.1f}"), n, spread) for line, rank, n, rate in rows
+    ]
+    assert len(taken) < 5
 
 
 def test_most_bars_of_a_long_log_are_read_at_once(
