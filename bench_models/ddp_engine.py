@@ -1,4 +1,4 @@
-"""Gradients exchanged by PyTorch: ``torch.nn.parallel.DistributedDataParallel``."""
+"""Gradients exchanged by PyTorch: ``DistributedDataParallel``, or ``DataParallel`` alone."""
 
 import atexit
 import inspect
@@ -14,8 +14,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from hvdprof import collect
-from hvdprof.bench_models.engine import chosen
+from hvdprof.bench_models.engine import OneProcess, chosen
+from hvdprof.collect import _hooks
 from hvdprof.collect.host_facts import Identity
+from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import Plan, Segment
 
 THROUGHPUT = "throughput"
@@ -98,3 +100,32 @@ def _leave() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+class DataParallelEngine(OneProcess):
+    """This process, which trains all replicas and records as rank 0 of so many.
+
+    Raises:
+        UsageError: This process sees fewer GPUs than the plan has replicas.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        num_gpus = torch.cuda.device_count()
+        if num_gpus < plan.size:
+            raise UsageError(f"DataParallel needs {plan.size} GPUs; torch finds {num_gpus}.")
+        self.identity = Identity(rank=0, size=plan.size, local_rank=0, local_size=plan.size)
+
+    def learning_rate_scale(self, segment: Segment) -> int:
+        """The number of replicas: the loss is the mean over the samples of all."""
+        return self.identity.size
+
+    def wrap(
+        self, segment: Segment, model: nn.Module, optimizer: Optimizer
+    ) -> tuple[nn.Module, Optimizer]:
+        """The model wrapped, and the optimizer as it is."""
+        chosen({"average": None}, segment.reduction)
+        chosen({"none": None}, segment.compression)
+        parallel = nn.DataParallel(model, device_ids=list(range(self.identity.size)))
+        # Copies between GPUs lie within forward and backward, where they are not seen.
+        parallel.register_forward_pre_hook(lambda _module, _inputs: _hooks.blocked_unseen())
+        return parallel, optimizer

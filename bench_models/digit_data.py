@@ -1,4 +1,4 @@
-"""Handwritten digits: scikit-learn's bundled set, or the IDX files of MNIST."""
+"""Batches to train on: one random batch made once, scikit-learn's digits, or MNIST's IDX files."""
 
 import gzip
 import math
@@ -18,6 +18,8 @@ _IMAGES_MAGIC = 2051
 _LABELS_MAGIC = 2049
 _IMAGE_FILES = ("train-images-idx3-ubyte", "train-images.idx3-ubyte")
 _LABEL_FILES = ("train-labels-idx1-ubyte", "train-labels.idx1-ubyte")
+
+_RANKS_BELOW = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +143,28 @@ def _read_idx(path: Path, magic: int, num_dimensions: int) -> tuple[tuple[int, .
         )
     values = torch.frombuffer(bytearray(data[header.size :]), dtype=torch.uint8)
     return tuple(shape), values
+
+
+class SyntheticBatches:
+    """The same random batch again and again, on the device from the start.
+
+    The batch follows from ``seed`` and ``rank`` alone; every rank has another one.
+    """
+
+    def __init__(
+        self, model: BenchModel, batch_size: int, image_size: int, *, seed: int, rank: int
+    ) -> None:
+        generator = torch.Generator().manual_seed(seed * _RANKS_BELOW + rank)
+        shape = (batch_size, model.in_channels, image_size, image_size)
+        self._images = torch.randn(shape, generator=generator)
+        self._labels = torch.randint(model.num_classes, (batch_size,), generator=generator)
+
+    def to(self, device: str) -> "SyntheticBatches":
+        """This object, with its batch moved to a device."""
+        self._images = self._images.to(device)
+        self._labels = self._labels.to(device)
+        return self
+
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """The batch."""
+        return self._images, self._labels

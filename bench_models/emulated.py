@@ -3,19 +3,62 @@
 It measures the network and Horovod itself where there are no GPUs: ranks that wait need no cores.
 """
 
+import os
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from threading import get_native_id
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from hvdprof.bench_models.core_queue import CoreQueue
-from hvdprof.bench_models.layer_costs import layer_costs, on_meta
+_STATISTICS = "/proc/thread-self/schedstat"
 
 FORWARD_SHARE = 1 / 3
+
+
+class CoreQueue:
+    """Measures the time that a thread waits for a core, on Linux; elsewhere it is always 0.
+
+    One thread at a time uses it: the first call of another one starts anew.
+    """
+
+    def __init__(self) -> None:
+        self._file: int | None = None
+        self._thread = 0
+        self._seen_ns = 0
+
+    def passed_s(self) -> float:
+        """Seconds since the previous call in which the thread waited for a core; 0 at first."""
+        if self._thread != get_native_id():
+            self._open()
+        if self._file is None:
+            return 0.0
+        # Time on a core, time waiting for one, time slices; ns (Documentation/scheduler).
+        waited_ns = int(os.pread(self._file, 96, 0).split()[1])
+        passed_ns, self._seen_ns = waited_ns - self._seen_ns, waited_ns
+        return passed_ns / 1e9
+
+    def _open(self) -> None:
+        self.close()
+        self._thread = get_native_id()
+        # Kernels without scheduler statistics have no such file.
+        if Path(_STATISTICS).exists():
+            self._file = os.open(_STATISTICS, os.O_RDONLY | os.O_CLOEXEC)
+            self._seen_ns = int(os.pread(self._file, 96, 0).split()[1])
+
+    def close(self) -> None:
+        """Stop; a later call starts anew."""
+        if self._file is not None:
+            os.close(self._file)
+        self._file, self._thread = None, 0
+
+    def __del__(self) -> None:
+        """Close the file."""
+        self.close()
 
 
 class _Context(Protocol):
@@ -133,3 +176,61 @@ class _Layer(torch.autograd.Function):
     def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         ctx.wait(ctx.layer_s)
         return gradients[0], None, None, *(torch.zeros_like(like) for like in ctx.likes)
+
+
+def layer_costs(model: nn.Module, inputs: Sequence[Tensor]) -> dict[str, int]:
+    """Multiplications of a sample in every layer with parameters, in the order of execution.
+
+    The elements of a layer's weights times the places that a channel of its output has. Biases do
+    not count. A layer that is called several times has the sum, at its first place; one that is
+    never called is missing.
+
+    Args:
+        model: On the meta device; it is called once.
+        inputs: Its arguments on the meta device, the batch in the first dimension.
+    """
+    costs: dict[str, int] = {}
+    hooks = [
+        module.register_forward_hook(_counting(costs, name))
+        for name, module in model.named_modules()
+        if next(module.parameters(recurse=False), None) is not None
+    ]
+    model(*inputs)
+    for hook in hooks:
+        hook.remove()
+    return costs
+
+
+def _counting(costs: dict[str, int], name: str) -> Callable[[nn.Module, object, object], None]:
+    def count(module: nn.Module, _inputs: object, output: object) -> None:
+        costs[name] = costs.get(name, 0) + _multiplications(module, _first_tensor(output))
+
+    return count
+
+
+def _multiplications(module: nn.Module, output: Tensor | None) -> int:
+    weight = getattr(module, "weight", None)
+    if output is None or output.dim() == 0:
+        return 0
+    of_sample = output[0].numel()
+    if isinstance(weight, Tensor) and of_sample % weight.shape[0] == 0:
+        return weight.numel() * (of_sample // weight.shape[0])
+    # Several weights, as of attention and recurrent layers: each is used once per place.
+    matrices = [parameter for parameter in module.parameters(recurse=False) if parameter.dim() > 1]
+    return sum(matrix.numel() for matrix in matrices) * (of_sample // max(1, output.shape[-1]))
+
+
+def _first_tensor(output: object) -> Tensor | None:
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, dict):
+        output = tuple(output.values())
+    if isinstance(output, tuple | list):
+        return next((tensor for tensor in map(_first_tensor, output) if tensor is not None), None)
+    return None
+
+
+def on_meta(build: Callable[[], nn.Module]) -> nn.Module:
+    """What a function builds, without memory for its parameters."""
+    with torch.device("meta"):
+        return build()

@@ -80,8 +80,7 @@ def _block_35(in_channels: int, *, pool_channels: int) -> nn.Module:
     return Branches(
         ConvUnit(in_channels, 64, kernel_size=1),
         nn.Sequential(
-            ConvUnit(in_channels, 48, kernel_size=1),
-            ConvUnit(48, 64, kernel_size=5, padding=2),
+            ConvUnit(in_channels, 48, kernel_size=1), ConvUnit(48, 64, kernel_size=5, padding=2)
         ),
         nn.Sequential(
             ConvUnit(in_channels, 64, kernel_size=1),
@@ -126,8 +125,7 @@ def _block_17(in_channels: int, channels: int) -> nn.Module:
 def _reduction_to_8(in_channels: int) -> nn.Module:
     return Branches(
         nn.Sequential(
-            ConvUnit(in_channels, 192, kernel_size=1),
-            ConvUnit(192, 320, kernel_size=3, stride=2),
+            ConvUnit(in_channels, 192, kernel_size=1), ConvUnit(192, 320, kernel_size=3, stride=2)
         ),
         nn.Sequential(
             ConvUnit(in_channels, 192, kernel_size=1),

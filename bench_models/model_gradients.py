@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from hvdprof.bench_models.emulated import reference_costs
-from hvdprof.bench_models.layer_costs import layer_costs, on_meta
+from hvdprof.bench_models.emulated import layer_costs, on_meta, reference_costs
 from hvdprof.bench_models.registry import MODELS, model_named
 from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import EMULATED

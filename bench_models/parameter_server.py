@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
-from hvdprof.bench_models.keras_models import Keras
-from hvdprof.bench_models.keras_training import KerasJob, prepared_tensorflow
+from hvdprof import collect
+from hvdprof.bench_models.keras_training import Keras, KerasJob, prepared_tensorflow, replicas_here
 from hvdprof.bench_models.registry import model_named
 from hvdprof.collect import _hooks
-from hvdprof.rundir.plan import KERAS_TWIN, Plan, Segment
+from hvdprof.rundir.plan import KERAS_TWIN, TF_PARAMETER_SERVER, Plan, Segment
 from hvdprof.units import milliseconds
 
 _AHEAD = 2
@@ -122,3 +122,22 @@ class ParameterServerJob(KerasJob):
 def _say_each_worker(segment: Segment, counts: Sequence[int], length_ns: float) -> None:
     each = (f"{count} steps of {milliseconds(length_ns / count)}" for count in sorted(counts))
     sys.stdout.write(f"{segment.id}, each worker: {', '.join(each)}\n")
+
+
+def run_plan(plan: Plan) -> int:
+    """Run the segments of a plan as one process of it; the number of replicas that were joined."""
+    if plan.segments[0].engine == TF_PARAMETER_SERVER:
+        job: KerasJob = serve_or_coordinate(plan)
+    else:
+        job = replicas_here(plan)
+    if job.size == plan.size:
+        for segment in plan.segments:
+            num_steps, mean_ns = job.run(segment)
+            if job.rank == 0:
+                sys.stdout.write(
+                    f"{segment.id}: {segment.model}, np {plan.size}, {num_steps} steps, "
+                    f"{milliseconds(mean_ns)} per step\n"
+                )
+                sys.stdout.flush()
+    collect.stop()
+    return job.size

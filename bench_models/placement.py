@@ -1,10 +1,20 @@
-"""Cores of its own for every rank; before torch is imported, which asks for its cores once."""
+"""What precedes the import of torch: cores of its own for every rank, and no compiler."""
 
+import importlib
 import os
 import sys
+import types
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+import torch
 
 _SIBLINGS = "/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+NAME = "torch._dynamo"
 
 
 def pin_to_own_cores(local_rank: int, num_threads: int) -> bool:
@@ -53,3 +63,37 @@ def siblings_of(core: int) -> str:
         return Path(_SIBLINGS.format(core=core)).read_text(encoding="ascii").strip()
     except OSError:
         return str(core)
+
+
+class _StandIn(types.ModuleType):
+    """Excludes nothing from compilation, as nothing is compiled."""
+
+    def disable(self, function: Function, *_options: object, **_named: object) -> Function:
+        """The function itself."""
+        return function
+
+    def graph_break(self, *_options: object, **_named: object) -> None:
+        """Nothing."""
+
+    def __getattr__(self, name: str) -> object:
+        # Walks over all modules read such names; only an import reads the path.
+        if name.startswith("__") and name != "__path__":
+            raise AttributeError(name)
+        return getattr(_import_compiler(), name)
+
+
+def defer_compiler() -> None:
+    """Put the stand-in in the place of the compiler, where nothing has imported that yet."""
+    if NAME in sys.modules:
+        return
+    stand_in = _StandIn(NAME)
+    sys.modules[NAME] = stand_in
+    torch.__dict__["_dynamo"] = stand_in
+
+
+def _import_compiler() -> types.ModuleType:
+    if isinstance(sys.modules.get(NAME), _StandIn):
+        del sys.modules[NAME]
+    compiler = importlib.import_module(NAME)
+    torch.__dict__["_dynamo"] = compiler
+    return compiler

@@ -27,9 +27,9 @@ from typing import Any
 import torch
 
 from hvdprof import collect
+from hvdprof.bench_models.digit_data import SyntheticBatches
 from hvdprof.bench_models.engine import PlainTorch
 from hvdprof.bench_models.registry import BenchModel, model_named
-from hvdprof.bench_models.synthetic_data import SyntheticBatches
 from hvdprof.bench_models.training import Job, make_model
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment

@@ -147,10 +147,7 @@ def model_named(name: str) -> BenchModel:
     for model in MODELS:
         if model.name == wanted.reference:
             return replace(
-                model,
-                name=name,
-                emulated_step_s=wanted.emulated_step_s,
-                divisor=wanted.divisor,
+                model, name=name, emulated_step_s=wanted.emulated_step_s, divisor=wanted.divisor
             )
     raise UsageError(
         f"There is no reference model {name!r}.",

@@ -42,7 +42,7 @@ WRONG_SIZE_EXIT_CODE = 3
 _ENGINES = {
     TORCH_ENGINE: "hvdprof.bench_models.engine:PlainTorch",
     HOROVOD_ENGINE: "hvdprof.bench_models.horovod_engine:HorovodEngine",
-    DATA_PARALLEL_ENGINE: "hvdprof.bench_models.data_parallel_engine:DataParallelEngine",
+    DATA_PARALLEL_ENGINE: "hvdprof.bench_models.ddp_engine:DataParallelEngine",
     DDP_ENGINE: "hvdprof.bench_models.ddp_engine:DdpEngine",
 }
 
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan_path: Path = parser.parse_args(arguments).plan
     plan = Plan.read(plan_path)
     if plan.segments[0].engine in TF_ENGINES:
-        from hvdprof.bench_models.keras_plan import run_plan
+        from hvdprof.bench_models.parameter_server import run_plan
 
         joined = run_plan(plan)
         is_whole = joined == plan.size
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Not before: torch sizes its thread pools by the cores it finds when it is imported.
     import torch
 
-    from hvdprof.bench_models.no_compiler import defer_compiler
+    from hvdprof.bench_models.placement import defer_compiler
 
     defer_compiler()
     torch.set_num_threads(plan.num_threads)

@@ -15,10 +15,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from hvdprof import collect
-from hvdprof.bench_models.digit_data import DigitBatches, bundled_digits, idx_digits
+from hvdprof.bench_models.digit_data import (
+    DigitBatches,
+    SyntheticBatches,
+    bundled_digits,
+    idx_digits,
+)
 from hvdprof.bench_models.engine import Engine
 from hvdprof.bench_models.registry import BenchModel, model_named
-from hvdprof.bench_models.synthetic_data import SyntheticBatches
 from hvdprof.collect.turn_gate import SETTLING_STEPS, TurnGate
 from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, Plan, Segment

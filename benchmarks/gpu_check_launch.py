@@ -7,8 +7,9 @@ from pathlib import Path
 
 from hvdprof.api.options import KNOWN_MODELS, BenchOptions
 from hvdprof.errors import SweepIncompleteError
-from hvdprof.launch.run.bench_run import find_tools, prepare_bench, sweep_of
+from hvdprof.launch.run.bench_run import prepare_bench, sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder
+from hvdprof.launch.run.script_launcher import find_tools
 from hvdprof.launch.run.sweep_state import SilentProgress
 
 

@@ -49,11 +49,7 @@ class Access:
     """
 
     def __init__(
-        self,
-        *,
-        password: str | None = None,
-        with_token: bool = True,
-        hosts: Iterable[str] = (),
+        self, *, password: str | None = None, with_token: bool = True, hosts: Iterable[str] = ()
     ) -> None:
         """Choose what is asked for.
 

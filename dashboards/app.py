@@ -9,11 +9,9 @@ from typing import cast
 
 from dash import Dash
 
-from hvdprof.dashboards import shell, timeline_answers
+from hvdprof.dashboards import navigation, shell, timeline_answers
 from hvdprof.dashboards.access import Access, address_with_token, guard
 from hvdprof.dashboards.bounded_server import bounded_server, compress
-from hvdprof.dashboards.components import glossary_drawer
-from hvdprof.dashboards.navigation import frame
 from hvdprof.dashboards.pages import (
     Page,
     Tab,
@@ -27,9 +25,7 @@ from hvdprof.dashboards.pages import (
     ranks,
     timeline,
 )
-from hvdprof.dashboards.pages import (
-    runs as runs_page,
-)
+from hvdprof.dashboards.pages import runs as runs_page
 from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.dashboards.view import View
 from hvdprof.errors import EnvironmentNotReadyError
@@ -88,9 +84,9 @@ def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
         serve_locally=True,
         index_string=_INDEX,
     )
-    app.layout = frame()
+    app.layout = navigation.frame()
     shell.register(app, runs, TABS)
-    glossary_drawer.register(app)
+    navigation.register(app)
     pages = [page for tab in TABS for page in tab.pages]
     for page in pages:
         page.register(app, runs)

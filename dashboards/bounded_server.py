@@ -26,16 +26,18 @@ _FOREVER_S = 31_536_000
 
 
 def compress(app: Dash) -> None:
-    """Compress what browsers accept compressed, and let them keep scripts and styles.
-
-    Args:
-        app: The app.
-    """
+    """Compress what browsers accept compressed, and let them keep scripts and styles."""
     cached: OrderedDict[tuple[str, str | None], bytes] = OrderedDict()
     lock = threading.Lock()
 
     def shrink(response: Response) -> Response:
-        if not _may_shrink(response):
+        if not (
+            response.status_code == 200
+            and request.method in ("GET", "POST")
+            and response.mimetype in _KINDS
+            and "Content-Encoding" not in response.headers
+            and "gzip" in request.headers.get("Accept-Encoding", "").lower()
+        ):
             return response
         # Files are sent as they are read otherwise.
         response.direct_passthrough = False
@@ -70,16 +72,6 @@ def compress(app: Dash) -> None:
     # Their addresses name the time of their last change.
     app.server.config["SEND_FILE_MAX_AGE_DEFAULT"] = _FOREVER_S
     app.server.after_request(shrink)
-
-
-def _may_shrink(response: Response) -> bool:
-    return (
-        response.status_code == 200
-        and request.method in ("GET", "POST")
-        and response.mimetype in _KINDS
-        and "Content-Encoding" not in response.headers
-        and "gzip" in request.headers.get("Accept-Encoding", "").lower()
-    )
 
 
 NUM_THREADS = 8

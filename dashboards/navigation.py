@@ -1,4 +1,4 @@
-"""The frame of every page: its navigation, and what stands in it until a page is drawn.
+"""The frame of every page: its navigation, the drawer of terms, and what stands in it at first.
 
 Tested in ``tests/dashboards/test_shell.py``.
 """
@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import dcc, html
+from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
-from hvdprof.dashboards.components import glossary_drawer
 from hvdprof.dashboards.components.empty_state import Lack, lack_texts
 from hvdprof.dashboards.components.section import HIDDEN, attributes
+from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.dashboards.pages import Page, Tab
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
+from hvdprof.model.glossary import GLOSSARY, Term
 
 _PAGES_LABEL = attributes(aria_label="Pages")
 _VIEWS_LABEL = attributes(aria_label="Views")
@@ -31,6 +33,14 @@ _THEME = {
 }
 # A figure redrawn within the page does not cover the page.
 _ONLY_THE_PAGE: dict[str, Any] = {"target_components": {ids.PAGE: "children"}}
+
+OLD_PATH = "/glossary"
+"""The address of the page that held the terms; it opens the drawer, at the term it names."""
+
+_SIGNS = (
+    "N is the number of ranks, T the step time, C the own work of a rank in a step; index 1 is the "
+    "baseline, w the samples per rank and step divided by those of the baseline."
+)
 
 
 def lacks_of(tabs: Sequence[Tab], runs: RunStore, run_id: str | None) -> dict[str, Lack]:
@@ -53,12 +63,7 @@ def lacks_of(tabs: Sequence[Tab], runs: RunStore, run_id: str | None) -> dict[st
 
 
 def tab_links(
-    tabs: Sequence[Tab],
-    page: Page | None,
-    view: View,
-    lacks: Mapping[str, Lack],
-    *,
-    is_open: bool,
+    tabs: Sequence[Tab], page: Page | None, view: View, lacks: Mapping[str, Lack], *, is_open: bool
 ) -> list[Component]:
     """The links of the navigation, with the choices of a view; seldom tabs of open runs alone."""
     shown = [tab for tab in tabs if page in tab.pages or not tab.is_seldom or is_open]
@@ -121,7 +126,7 @@ def header() -> list[Component]:
         dmc.Text("hvdprof", fw=700, size="lg", className="shell-name"),
         html.Nav(id=ids.HEADER_LINKS, className="shell-nav", **_PAGES_LABEL),
         html.Div(id=ids.HEADER_RUN, className="shell-run"),
-        glossary_drawer.open_button(),
+        open_button(),
         dmc.ColorSchemeToggle(
             lightIcon=html.Span("☀", **HIDDEN),
             darkIcon=html.Span("☾", **HIDDEN),
@@ -157,8 +162,62 @@ def frame() -> dmc.MantineProvider:
                 size="xl",
                 pb="xl",
             ),
-            glossary_drawer.drawer(),
+            drawer(),
         ],
         theme=_THEME,
         defaultColorScheme="auto",
     )
+
+
+def drawer() -> dmc.Drawer:
+    """The closed drawer, which is filled when it opens first."""
+    return dmc.Drawer(
+        id=ids.GLOSSARY,
+        title="Glossary",
+        position="right",
+        size="lg",
+        keepMounted=True,
+        closeButtonProps={"aria-label": "Close the glossary"},
+    )
+
+
+def open_button() -> dmc.ActionIcon:
+    """The sign that opens the drawer."""
+    looks = attributes(aria_label="Glossary", aria_keyshortcuts="?")
+    return dmc.ActionIcon("?", variant="default", size="lg", **looks)
+
+
+def register(app: Dash) -> None:
+    """Fill the drawer, and search its terms."""
+    run_in_browser(app, "searchTerms", Input(ids.GLOSSARY_SEARCH, "value"), first=False)
+
+    @app.callback(
+        Output(ids.GLOSSARY, "children"),
+        Input(ids.GLOSSARY, "opened"),
+        State(ids.GLOSSARY, "children"),
+        prevent_initial_call=True,
+    )
+    def fill(opened: object, children: object) -> object:
+        if not opened or children:
+            raise PreventUpdate
+        return terms()
+
+
+def terms() -> list[Component]:
+    """The search and every term, the same for all runs."""
+    search = attributes(aria_label="Search terms")
+    return [
+        dmc.TextInput(id=ids.GLOSSARY_SEARCH, placeholder="Search terms", mb="sm", **search),
+        dmc.Text(_SIGNS, size="sm", className="about", mb="sm"),
+        html.Div([_entry(term) for term in GLOSSARY], className="glossary"),
+    ]
+
+
+def _entry(term: Term) -> dmc.Stack:
+    parts: list[Component] = [
+        dmc.Title(term.name, order=3, size="h5"),
+        dmc.Text(term.definition.replace("`", ""), size="sm"),
+    ]
+    if term.formula:
+        parts.append(dmc.Code(term.formula, block=True, className="keep-lines"))
+    return dmc.Stack(parts, gap=4, id=term.anchor, className="glossary-term")

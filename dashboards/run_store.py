@@ -29,8 +29,7 @@ OLDER = "older runs"
 _LONG_S = 0.1
 _REST = 4
 """How long a run that is measured is not read again, as a multiple of what its reading took."""
-_MOST_CACHED = 8
-_MOST_MADE = 8
+_MOST_CACHED = _MOST_MADE = 8
 
 Made = TypeVar("Made")
 Finished = RunAnalysis | FilesAnalysis
@@ -153,13 +152,7 @@ class RunStore:
         return self.made(run_id, ("table", name), lambda: tables.table(name))
 
     def made(self, run_id: str, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The result that a page computed from a run, cached with the run; only the latest eight.
-
-        Args:
-            run_id: Id of the run.
-            key: Name of the result among those of this run.
-            make: Computes the result where it is not cached.
-        """
+        """A result of that key that a page makes of a run; the latest eight are cached with it."""
         entry = self._fresh(run_id)
         with entry.lock:
             if key not in entry.made:
@@ -178,9 +171,8 @@ class RunStore:
             UsageError: There is no run of that id.
         """
         path = self.path(run_id)
-        if not is_run_directory(path):
-            return None
-        return self._lately(f"entry {run_id}", lambda: run_entry(path))
+        is_run = is_run_directory(path)
+        return self._lately(f"entry {run_id}", lambda: run_entry(path)) if is_run else None
 
     def is_read(self, run_id: str) -> bool:
         """Whether the analysis of a run is in memory, as it was last read."""

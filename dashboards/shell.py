@@ -8,9 +8,9 @@ from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
 from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
-from hvdprof.dashboards import ids
+from hvdprof.dashboards import ids, navigation
 from hvdprof.dashboards.access import text_or_none
-from hvdprof.dashboards.components import empty_state, glossary_drawer
+from hvdprof.dashboards.components import empty_state
 from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.ids import run_in_browser
 from hvdprof.dashboards.navigation import lacks_of, links_beside, tab_links
@@ -27,11 +27,7 @@ RUNS_PATH = "/runs"
 LIVE_PATH = "/live"
 """The page that follows a run by itself."""
 
-OLD_PATHS: dict[str, str] = {
-    glossary_drawer.OLD_PATH: "/",
-    "/stalls": "/ranks",
-    "/breakdown": "/ranks",
-}
+OLD_PATHS: dict[str, str] = {navigation.OLD_PATH: "/", "/stalls": "/ranks", "/breakdown": "/ranks"}
 """Addresses of pages that have moved, and where each leads."""
 
 
@@ -162,10 +158,7 @@ def _register_header(app: Dash, runs: RunStore, tabs: Sequence[Tab]) -> None:
         is_open = bool(_progress(runs, view.run))
         # The list of all runs is about none of them.
         choice = None if page is not None and page.PATH == RUNS_PATH else view.run
-        new = {
-            "links": [view.path, view.at("/").href, [*lacks], is_open],
-            "run": [choice, run_ids],
-        }
+        new = {"links": [view.path, view.at("/").href, [*lacks], is_open], "run": [choice, run_ids]}
         old = drawn if isinstance(drawn, dict) else {}
         changed = [name for name in new if new[name] != old.get(name)]
         if not changed:

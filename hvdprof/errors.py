@@ -55,8 +55,7 @@ class MissingExtraError(HvdprofError):
 
     def __init__(self, what: str, *, extra: str) -> None:
         super().__init__(
-            f"{what} needs packages that are not installed.",
-            hint=f"pip install 'hvdprof[{extra}]'",
+            f"{what} needs packages that are not installed.", hint=f"pip install 'hvdprof[{extra}]'"
         )
 
 

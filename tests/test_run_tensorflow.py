@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_run, load_run
-from hvdprof.bench_models.keras_models import keras_twin
+from hvdprof.bench_models.keras_training import keras_twin
 from hvdprof.bench_models.registry import model_named
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import keras_tutorial

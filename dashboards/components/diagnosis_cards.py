@@ -47,13 +47,7 @@ _UNIT = re.compile(r"(?<=\d) (?=%|[mµn]?s\b)")
 
 
 def verdict_band(band: Band, links: Sequence[Component], choices: Component | None) -> html.Div:
-    """The verdict, its cost, how far to trust it, and what to do next.
-
-    Args:
-        band: The texts.
-        links: Links and buttons, such as to the step of the finding.
-        choices: Lists of the cells of the run.
-    """
+    """The verdict, its cost, how far to trust it, and what to do next."""
     icon = html.Span(f"{TONE_ICONS[band.tone]} ", className=f"text-{band.tone}", **HIDDEN)
     trust: list[Component | str] = [icon, html.B(f"{band.trust}: "), band.reason]
     if band.command:

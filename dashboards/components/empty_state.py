@@ -20,12 +20,7 @@ def problem_alert(error: HvdprofError) -> dmc.Alert:
 
 
 def fault_alert(title: str, error: Exception) -> dmc.Alert:
-    """A page that failed by a bug of hvdprof: the error, and how to report it.
-
-    Args:
-        title: Name of the page.
-        error: The exception.
-    """
+    """A page that failed by a bug of hvdprof: the error, and how to report it."""
     return _problem(
         f"The page {title} failed: this is a bug in hvdprof, not a problem of your run.",
         f"{type(error).__name__}: {error}. The terminal that runs the dashboard shows the "
@@ -54,13 +49,7 @@ class Lack:
 
 
 def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
-    """A card with the missing data and the command that makes them.
-
-    Args:
-        why: As in ``Lack``.
-        commands: As in ``Lack``.
-        about: As in ``Lack``.
-    """
+    """A card with the missing data and the command that makes them, as in ``Lack``."""
     return lack_card(Lack(why, commands, about))
 
 
@@ -91,12 +80,7 @@ def no_run() -> dmc.Paper:
 
 
 def no_such_run(run_id: str, others: str) -> dmc.Paper:
-    """A run that the address names and that is not there.
-
-    Args:
-        run_id: Its id in the address.
-        others: Address of the same page without a run.
-    """
+    """A run that the address names and that is not there; a link to the same page without a run."""
     return _not_found(f"Not found: there is no run {run_id!r} here.", others, "Show the other runs")
 
 

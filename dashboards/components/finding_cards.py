@@ -51,24 +51,13 @@ def finding_list(findings: pd.DataFrame, links_of: LinksOf) -> list[Component]:
 
 
 def folded_findings(title: str, findings: pd.DataFrame, links_of: LinksOf) -> html.Details:
-    """All findings of a kind behind one heading, each folded.
-
-    Args:
-        title: The heading.
-        findings: Rows of ``FINDINGS``.
-        links_of: As in ``finding_list``.
-    """
+    """All findings of a kind behind one heading, each folded."""
     cards = [_card(row, links_of) for row in findings.to_dict("records")]
     return folded(title, *cards, look="finding")
 
 
 def is_of_cell(findings: pd.DataFrame, cell: FrameRow) -> NDArray[np.bool_]:
-    """Mask of the findings on a cell or on the whole run; the toggles of the cell do not count.
-
-    Args:
-        findings: Rows of ``FINDINGS``.
-        cell: A row of SCALING.
-    """
+    """Mask of the findings on a cell or on the whole run; the toggles of the cell do not count."""
 
     def is_of(name: str, missing: object) -> NDArray[np.bool_]:
         values = findings[name].astype(object)
@@ -189,13 +178,7 @@ _PAGE_OF: dict[str, tuple[str, str]] = {
 
 
 def finding_links(analysis: RunAnalysis, view: View, finding: FrameRow) -> Sequence[Component]:
-    """The links of a finding: a typical step where it is about a cell, and the page on its rule.
-
-    Args:
-        analysis: The finished analysis.
-        view: The view of the page with the links.
-        finding: A row of FINDINGS.
-    """
+    """The links of a finding: a typical step where it is about a cell, and the page on its rule."""
     links: list[Component] = []
     is_of_cell = bool(finding["model"]) and not pd.isna(finding["np"])
     if is_of_cell:

@@ -16,10 +16,10 @@ from hvdprof.dashboards.components.text_table import TextRows, href_of, text_car
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.communication_figures import longest_negotiations, negotiation_times
-from hvdprof.figures.launch import LaunchSteps, launches_in, rows_of_launch
+from hvdprof.figures.launch import LaunchSteps, launches_in, longest_stalls, rows_of_launch
 from hvdprof.figures.step_times import step_time_course
 from hvdprof.figures.typical_step import step_windows
-from hvdprof.figures.waits import longest_stalls, wait_by_rank, wait_by_tensor
+from hvdprof.figures.waits import wait_by_rank, wait_by_tensor
 from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
@@ -219,12 +219,7 @@ def printed(runs: RunStore, run_id: str) -> list[Component]:
 
 
 def cost_card(costs: pd.DataFrame, suffix: str) -> dmc.Paper | None:
-    """What each rank costs in each phase, the costliest first; None with fewer than two ranks.
-
-    Args:
-        costs: RANK_COSTS of the chosen steps of a launch.
-        suffix: What of the launch is chosen, for the heading; may be empty.
-    """
+    """What each rank costs in each phase, the costliest first; None with fewer than two ranks."""
     table = phase_costs(costs)
     if table is None:
         return None

@@ -119,11 +119,7 @@ def failed_cells(page: Page) -> dmc.Paper | None:
     """What failed, with the printed lines that explain it; None without any."""
     failed = [
         dmc.Stack(
-            [
-                dmc.Text(cell.text),
-                *([_code("\n".join(cell.lines))] if cell.lines else []),
-            ],
-            gap=4,
+            [dmc.Text(cell.text), *([_code("\n".join(cell.lines))] if cell.lines else [])], gap=4
         )
         for cell in page.failed
     ]
@@ -173,10 +169,7 @@ def run_facts_card(analysis: RunAnalysis, page: Page, run_id: str | None) -> dmc
         lines.append(dmc.Text([html.B("Skipped: "), "; ".join(texts)], className="about"))
     exports = [f"{line}  # {use}" for line, use in page.next_commands if " export " in line]
     if exports:
-        lines += [
-            dmc.Text("In a terminal:", size="sm"),
-            _code("\n".join(exports)),
-        ]
+        lines += [dmc.Text("In a terminal:", size="sm"), _code("\n".join(exports))]
     return section(f"About the run {run_id or manifest.name}", *lines)
 
 

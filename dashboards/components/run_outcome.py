@@ -24,11 +24,7 @@ from hvdprof.errors import HvdprofError
 from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
 from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.model.tables.waterfall_tables import TOGGLES
-from hvdprof.report.answers.comparison_page import (
-    cause_sections,
-    cell_sections,
-    setting_texts,
-)
+from hvdprof.report.answers.comparison_page import cause_sections, cell_sections, setting_texts
 from hvdprof.report.sections.section import Section
 
 _TOGGLE_COLUMNS = (
@@ -89,13 +85,7 @@ def loss_cards(analysis: RunAnalysis, model: str, num_ranks: str) -> list[Compon
 
 
 def second_run_card(runs: RunStore, run_id: str, verdict: Verdict) -> dmc.Paper:
-    """Asks for the run to compare with: the latest with the cell of the verdict, and any other.
-
-    Args:
-        runs: The runs of the dashboard.
-        run_id: Id of the run to compare.
-        verdict: Its verdict.
-    """
+    """Asks for the run to compare with: the latest with the cell of the verdict, and any other."""
     cell = f"{verdict.model} at np={verdict.np}"
     others = [one for one in latest_of_model(runs, verdict.model) if one != run_id]
     links: list[Component] = []
@@ -212,23 +202,13 @@ def text_of_runs(names: Sequence[str]) -> str | None:
 
 
 def runs_in(value: str, known: Sequence[str]) -> list[str]:
-    """The runs that a value of the address names.
-
-    Args:
-        value: Made by ``text_of_runs``.
-        known: Ids of all runs.
-    """
+    """The runs that a value of the address names, which ``text_of_runs`` has made."""
     asked = dict.fromkeys(value.split(_BETWEEN))
     return [run_id for run_id in asked if run_id in known][:MOST_RUNS]
 
 
 def latest_of_model(runs: RunStore, model: str | None) -> list[str]:
-    """The latest run directories that hold a model, newest first.
-
-    Args:
-        runs: The runs of the dashboard.
-        model: Name of the model or script; None for any.
-    """
+    """The latest run directories that hold a model, or any where that is None; newest first."""
     found = []
     for run_id in runs.ids:
         entry = runs.entry(run_id)

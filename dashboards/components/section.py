@@ -57,11 +57,7 @@ def steps_source(of: LaunchSteps) -> html.Span:
 
 
 def fact_table(rows: Sequence[tuple[str, str]]) -> dmc.Table:
-    """One row per fact; a long value wraps, so that nothing scrolls sideways.
-
-    Args:
-        rows: Label and text of each.
-    """
+    """One row per fact, label and text; a long value wraps, so that nothing scrolls sideways."""
     body = [
         dmc.TableTr([dmc.TableTh(titled(label)), dmc.TableTd(text, className="keep-lines")])
         for label, text in rows
@@ -226,12 +222,7 @@ def save_button(saves: Saves, name: str, title: str) -> dmc.Button:
 
 
 def copied_text(text: str, shown: Component) -> dmc.Group:
-    """A text and, to its right, the button; a long text wraps and keeps the width of the button.
-
-    Args:
-        text: The copied text.
-        shown: The component that shows it.
-    """
+    """A text and, to its right, the button; a long text wraps and keeps the width of the button."""
     return dmc.Group(
         [
             dmc.Box(shown, className="grow"),

@@ -72,12 +72,7 @@ def term_link(term: Term, text: str) -> dmc.Tooltip:
         text: Its spelling in the sentence.
     """
     return dmc.Tooltip(
-        dmc.Anchor(
-            text,
-            href=f"{GLOSSARY_PATH}#{term.anchor}",
-            className="term",
-            inherit=True,
-        ),
+        dmc.Anchor(text, href=f"{GLOSSARY_PATH}#{term.anchor}", className="term", inherit=True),
         label=term.definition.replace("`", ""),
         multiline=True,
         w=_WIDTH,

@@ -55,10 +55,7 @@ def text_card(
     """
     shown = text_table(table.head, table.rows, left=left, narrowest=narrowest)
     return section(
-        title,
-        saveable(name, shown, table.saved),
-        about=about,
-        tools=_tools(name, title),
+        title, saveable(name, shown, table.saved), about=about, tools=_tools(name, title)
     )
 
 
@@ -100,13 +97,7 @@ def _tools(name: str, title: str) -> list[Component]:
 
 
 def saveable(name: str, table: Component, saved: pd.DataFrame) -> html.Div:
-    """A table whose numbers ``save_button`` of the same name writes.
-
-    Args:
-        name: The name given to ``save_button``.
-        table: The table as it is shown.
-        saved: Its rows with full numbers.
-    """
+    """A table whose numbers ``save_button`` of the same name writes."""
     marked = attributes(
         data_rows=name,
         data_csv=saved.to_csv(index=False, lineterminator="\r\n"),

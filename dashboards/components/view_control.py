@@ -115,21 +115,13 @@ _BETWEEN = "|"
 _CONTROL = {"description": "Launch", "w": 440, "maw": "100%"}
 
 
-def chosen_launch(
-    runs: RunStore, view: View, table: pd.DataFrame, launches: Sequence[LaunchKey] = ()
-) -> LaunchKey | None:
+def chosen_launch(runs: RunStore, view: View, table: pd.DataFrame) -> LaunchKey | None:
     """The launch (pass_id, segment) of the address, if it is one of those in a table.
 
     Else one of the pass in the address, else a launch of the cell in the address, and where that
     names none, of the verdict's; None where the table is empty.
-
-    Args:
-        runs: The runs.
-        view: The view in the address.
-        table: A table with rows of the launches to choose from.
-        launches: The launches of the table, where already known.
     """
-    launches = launches or launches_in(table)
+    launches = launches_in(table)
     for launch in launches:
         if _BETWEEN.join(launch) == view.text(LAUNCH_KEY):
             return launch

@@ -24,10 +24,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hvdprof.api.analysis import (
-        limit_results as limit_results,
-        write_report,
-    )
+    from hvdprof.api.analysis import limit_results as limit_results, write_report
     from hvdprof.api.attaching import (
         AttachedFiles as AttachedFiles,
         AttachedJob as AttachedJob,
@@ -43,18 +40,12 @@ if TYPE_CHECKING:
         history,
         waterfall_diff as waterfall_diff,
     )
-    from hvdprof.api.options import (
-        fault_environment as fault_environment,
-    )
+    from hvdprof.api.options import fault_environment as fault_environment
     from hvdprof.api.forecast_scoring import (
         ForecastScores as ForecastScores,
         score_forecasts as score_forecasts,
     )
-    from hvdprof.api.functions import (
-        FunctionRun as FunctionRun,
-        FunctionRunner,
-        HorovodRunner,
-    )
+    from hvdprof.api.functions import FunctionRun as FunctionRun, FunctionRunner, HorovodRunner
     from hvdprof.api.machine import (
         Finding as Finding,
         InstallRequest as InstallRequest,
@@ -70,13 +61,8 @@ if TYPE_CHECKING:
         plan_resume as plan_resume,
         resume,
     )
-    from hvdprof.api.measurement import (
-        Measurement as Measurement,
-        PlannedLaunch as PlannedLaunch,
-    )
-    from hvdprof.api.machine import (
-        measure_net as measure_net,
-    )
+    from hvdprof.api.measurement import Measurement as Measurement, PlannedLaunch as PlannedLaunch
+    from hvdprof.api.machine import measure_net as measure_net
     from hvdprof.api.options import (
         KNOWN_MODELS as KNOWN_MODELS,
         BenchOptions,
@@ -88,9 +74,7 @@ if TYPE_CHECKING:
         SelftestOptions as SelftestOptions,
         TuneOptions as TuneOptions,
     )
-    from hvdprof.api.paired_measurement import (
-        PairedMeasurement as PairedMeasurement,
-    )
+    from hvdprof.api.paired_measurement import PairedMeasurement as PairedMeasurement
     from hvdprof.api.prediction import (
         Forecast as Forecast,
         ThroughputForecast as ThroughputForecast,
@@ -133,15 +117,8 @@ if TYPE_CHECKING:
         kubernetes_job as kubernetes_job,
         queue as queue,
     )
-    from hvdprof.api.tables import (
-        Tables as Tables,
-        load_tables,
-    )
-    from hvdprof.api.live import (
-        Look as Look,
-        watch,
-        watching as watching,
-    )
+    from hvdprof.api.tables import Tables as Tables, load_tables
+    from hvdprof.api.live import Look as Look, watch, watching as watching
     from hvdprof.api.tuning.measured_tuning import (
         RacePlan as RacePlan,
         TuningMeasurement as TuningMeasurement,

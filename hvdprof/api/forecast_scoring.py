@@ -106,18 +106,14 @@ def _write_scores(folder: Path, scores: pd.DataFrame) -> None:
     write_whole(path, json.dumps(rows, indent=1) + "\n", mode=file_mode(path))
 
 
-def _scored_folders(parents: Iterable[Path]) -> list[Path]:
-    return [
-        file.parent
-        for parent in sorted(parents)
-        for file in sorted(parent.glob(f"*/{RunPaths(Path()).forecast_scores.name}"))
-    ]
-
-
 def _read_all_scores(parents: Iterable[Path]) -> tuple[pd.DataFrame, list[str]]:
     """The scores of all runs in some folders, and a sentence on each file that is damaged."""
     frames, problems = [FORECAST_SCORES.empty()], []
-    for folder in _scored_folders(parents):
+    for folder in [
+        file.parent
+        for parent in sorted(parents)
+        for file in sorted(parent.glob(f"*/{RunPaths(Path()).forecast_scores.name}"))
+    ]:
         try:
             rows = parse_json(read_regular(RunPaths(folder).forecast_scores))
             frames.append(FORECAST_SCORES.frame(rows))

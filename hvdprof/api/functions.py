@@ -10,10 +10,7 @@ from typing import Any
 
 from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.errors import HvdprofError, UsageError
-from hvdprof.launch.functions.function_run import (
-    main_launch,
-    measure_function,
-)
+from hvdprof.launch.functions.function_run import main_launch, measure_function
 from hvdprof.launch.plan.run_options import HOROVOD_RUN, SPARK, FunctionOptions
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.rundir.manifest import Manifest

@@ -20,8 +20,9 @@ from hvdprof.launch.remote.net_measurement import (
     sizes_of,
 )
 from hvdprof.launch.remote.remote_shell import host_shell
-from hvdprof.launch.run.bench_run import find_tools, machine_of, manifest_without_passes
+from hvdprof.launch.run.bench_run import machine_of, manifest_without_passes
 from hvdprof.launch.run.run_folder import make_run_folder
+from hvdprof.launch.run.script_launcher import find_tools
 from hvdprof.machine.doctor.check_result import Finding, State
 from hvdprof.machine.doctor.checks import can_bench, findings_of
 from hvdprof.machine.doctor.survey import take_survey
@@ -59,10 +60,7 @@ def measure_net(
     probe = NetProbe(
         settings=settings,
         launcher=find_launcher(
-            settings.controller,
-            tools.mpi,
-            settings.launcher,
-            mpi_library=tools.horovod.mpi_library,
+            settings.controller, tools.mpi, settings.launcher, mpi_library=tools.horovod.mpi_library
         ),
         mpi=tools.mpi,
         effort=NetEffort(sizes, options.seconds),

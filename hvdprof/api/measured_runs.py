@@ -22,11 +22,11 @@ from hvdprof.launch.plan.options import SRUN, arguments_of
 from hvdprof.launch.plan.preflight import require_working_directory
 from hvdprof.launch.plan.settings import read_options
 from hvdprof.launch.plan.workload import python_program
-from hvdprof.launch.run.bench_run import Tools, find_tools, prepare_bench, read_for_resuming
+from hvdprof.launch.run.bench_run import prepare_bench, read_for_resuming
 from hvdprof.launch.run.kubernetes_run import kubernetes_job as kubernetes_job
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.script_command import script_name
-from hvdprof.launch.run.script_launcher import launcher_name
+from hvdprof.launch.run.script_launcher import Tools, find_tools, launcher_name
 from hvdprof.launch.run.script_run import check_run_options, prepare_script, sizes_of
 from hvdprof.launch.run.sweep_state import SilentProgress as SilentProgress
 from hvdprof.launch.run.sweep_state import SweepProgress as SweepProgress

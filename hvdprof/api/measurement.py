@@ -12,16 +12,16 @@ from hvdprof.launch.plan.options import TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO, parse_duration
 from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.settings import Settings, read_settings
+from hvdprof.launch.plan.time_budget import TimePlan, time_plan
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.remote.net_measurement import BRIEF, NetProbe
 from hvdprof.launch.remote.remote_launch import ready_hosts
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
-from hvdprof.launch.run.bench_run import Tools, launcher_of, sweep_of
+from hvdprof.launch.run.bench_run import sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder, new_run_folder, runs_folder
-from hvdprof.launch.run.script_launcher import is_launcher_by_imports
+from hvdprof.launch.run.script_launcher import Tools, is_launcher_by_imports, launcher_of
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_state import SilentProgress, SweepProgress
-from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.machine.idle import wait_for_idle
 from hvdprof.model.cell_key import ranks_beside, setting_name
 from hvdprof.plain_text import printable

@@ -8,12 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hvdprof.api.comparison import (
-    Comparison,
-    ComparisonOutcome,
-    compare_by_rules,
-    comparison_rules,
-)
+from hvdprof.api.comparison import Comparison, ComparisonOutcome, compare_by_rules, comparison_rules
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import CompareOptions

@@ -71,8 +71,7 @@ def predict_model(
         raise UsageError(f"A batch size of {batch_size} is below 1.")
     if question.algorithm and question.algorithm not in tuple(Algorithm):
         raise UsageError(
-            f"There is no algorithm {question.algorithm!r}.",
-            hint=f"Known: {', '.join(Algorithm)}.",
+            f"There is no algorithm {question.algorithm!r}.", hint=f"Known: {', '.join(Algorithm)}."
         )
     try:
         from hvdprof.bench_models.model_gradients import model_gradients
@@ -157,7 +156,12 @@ def predict(
     notes = [*([note] if note else []), *_progress_note(analysis.run.manifest), *problems]
     found = shown(dataclasses.replace(found, assumptions=(*found.assumptions, *notes)))
     if store:
-        _store(folder, found)
+        now = dt.datetime.now(dt.UTC)
+        path = RunPaths(folder).forecasts / f"{now:%Y%m%d-%H%M%S-%f}.json"
+        with open_whole(path, overwrite=False, mode=file_mode(path)) as file:
+            write_forecast(
+                found, file, created_at=now.isoformat(timespec="seconds"), version=__version__
+            )
     return found
 
 
@@ -285,12 +289,3 @@ def _progress_note(manifest: Manifest) -> list[str]:
         return []
     done = sum(record.status == Status.DONE for record in manifest.passes)
     return [f"The run {stands}: {done} of {len(manifest.passes)} launches have ended."]
-
-
-def _store(folder: Path, found: Forecast) -> None:
-    now = dt.datetime.now(dt.UTC)
-    path = RunPaths(folder).forecasts / f"{now:%Y%m%d-%H%M%S-%f}.json"
-    with open_whole(path, overwrite=False, mode=file_mode(path)) as file:
-        write_forecast(
-            found, file, created_at=now.isoformat(timespec="seconds"), version=__version__
-        )

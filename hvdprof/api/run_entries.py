@@ -67,12 +67,7 @@ def list_runs(folder: str | Path, *, levels: int = MOST_LEVELS) -> "tuple[RunEnt
 
 
 def newest_first(folders: Sequence[Path], most: int | None = None) -> "tuple[RunEntry, ...]":
-    """Run directories as in a list of runs, newest first.
-
-    Args:
-        folders: The run directories.
-        most: The number of runs to read at most, those whose manifests changed last.
-    """
+    """Run directories, newest first; ``most`` limits them to those whose manifests changed last."""
     if most is not None and len(folders) > most:
         folders = nlargest(most, folders, key=lambda path: manifest_stamp(path) or (0,))
     entries = [run_entry(folder) for folder in folders]

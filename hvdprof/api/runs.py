@@ -218,10 +218,7 @@ def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
 
 
 def analyze_run(
-    run: "Run | str | Path",
-    *,
-    price: float | None = None,
-    progress: ProgressCallback | None = None,
+    run: "Run | str | Path", *, price: float | None = None, progress: ProgressCallback | None = None
 ) -> "Analysis":
     """The finished analysis of a run.
 

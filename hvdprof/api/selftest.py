@@ -22,18 +22,13 @@ from hvdprof.api.options import (
     check_clocks,
 )
 from hvdprof.api.runs import analyze_run, load_run
-from hvdprof.errors import (
-    HvdprofError,
-    InterruptedRunError,
-    StorageError,
-    UsageError,
-)
+from hvdprof.errors import HvdprofError, InterruptedRunError, StorageError, UsageError
 from hvdprof.launch.plan.hosts import parse_hosts
 from hvdprof.launch.plan.options import TORCHRUN, check_options
 from hvdprof.launch.plan.preflight import AUTO, parse_duration
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.plan.workload import INSTALLED_ALONE, python_program
-from hvdprof.launch.run.bench_run import Tools, find_tools
+from hvdprof.launch.run.script_launcher import Tools, find_tools
 from hvdprof.model.results.selftest import (
     RIGHT,
     CaseOutcome,

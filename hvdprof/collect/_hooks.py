@@ -88,12 +88,7 @@ def blocked_unseen() -> None:
 
 
 def blocked_in(collective: Collective, kind: str = USER) -> AbstractContextManager[None]:
-    """Time in which the rank waits for other ranks in that collective of the script.
-
-    Args:
-        collective: The collective.
-        kind: One of ``WAIT_KINDS``.
-    """
+    """Time in which the rank waits for others in a collective of the script; see ``WAIT_KINDS``."""
     return PROCESS.session.waits.blocked(collective, kind)
 
 

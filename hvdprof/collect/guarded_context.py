@@ -6,9 +6,13 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from hvdprof.collect.steps.step_marks import StepMarks
 
 P = ParamSpec("P")
+R = TypeVar("R")
 
 _EMPTY = nullcontext()
 
@@ -33,11 +37,7 @@ class GuardedContext:
 
 
 class Guarded:
-    """A part of the recorder, after whose failure the recording ends and the training continues.
-
-    Args:
-        give_up: Called with an exception of a guarded method; ends the recording.
-    """
+    """A part of the recorder, after whose failure the recording ends and the training continues."""
 
     def __init__(self, give_up: Callable[[Exception], None]) -> None:
         self._give_up = give_up
@@ -46,9 +46,7 @@ class Guarded:
 G = TypeVar("G", bound=Guarded)
 
 
-def guarded(
-    method: Callable[Concatenate[G, P], None],
-) -> Callable[Concatenate[G, P], None]:
+def guarded(method: Callable[Concatenate[G, P], None]) -> Callable[Concatenate[G, P], None]:
     """The method, after whose failure the recording ends and the training continues."""
 
     @functools.wraps(method)
@@ -102,3 +100,20 @@ def print_problem(message: str) -> None:
     """One line on stderr; dropped where stderr is closed or full."""
     with contextlib.suppress(AttributeError, OSError, ValueError):
         sys.stderr.write(f"hvdprof recorder: {message}\n")
+
+
+def harmless(marks: "StepMarks", hook: Callable[P, R]) -> Callable[P, R | None]:
+    """A hook whose exception does not reach the training: it is stored as ``marks.failure``.
+
+    The hook returns None then and does nothing else: torch is iterating over its hooks, and none
+    may be removed meanwhile.
+    """
+
+    def called(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        try:
+            return hook(*args, **kwargs)
+        except Exception as error:
+            marks.failure = error
+            return None
+
+    return called

@@ -7,14 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
 from hvdprof.collect.host_facts import Identity
-from hvdprof.collect.session import (
-    GradientCalls,
-    LineCalls,
-    Piece,
-    Session,
-    StepCalls,
-    WaitCalls,
-)
+from hvdprof.collect.session import GradientCalls, LineCalls, Piece, Session, StepCalls, WaitCalls
 from hvdprof.collect.steps.step_marks import Number
 from hvdprof.rundir.recording.fault_plan import Fault
 
@@ -26,10 +19,6 @@ class FaultClock:
 
     Warm-up steps and at least the first ``NUM_CLEAN_STEPS`` of a segment stay clean; a share of
     the step is one of the median of the last ``NUM_CLEAN_STEPS`` of them.
-
-    Args:
-        faults: The faults.
-        identity: Which rank this is.
     """
 
     def __init__(self, faults: Sequence[Fault], identity: Identity) -> None:
@@ -70,10 +59,6 @@ class InjectedGradients(GradientCalls):
 
     A fault in backward comes in the middle of it, before the gradient that is half way is ready,
     so that only the times of the gradients show it; one in the optimizer comes after the update.
-
-    Args:
-        inner: The hooks of the session that records now.
-        faults: When the faults come.
     """
 
     def __init__(self, inner: Callable[[], GradientCalls], faults: FaultClock) -> None:
@@ -130,13 +115,7 @@ class InjectedGradients(GradientCalls):
 
 
 class InjectedSteps(StepCalls):
-    """Steps with faults between them and at the begin of their phases.
-
-    Args:
-        inner: The steps of the session that records now.
-        faults: When the faults come.
-        gradients: The hooks that inject within a step.
-    """
+    """Steps with faults between them and at the begin of their phases."""
 
     def __init__(
         self, inner: Callable[[], StepCalls], faults: FaultClock, gradients: InjectedGradients
@@ -190,13 +169,7 @@ class InjectedSteps(StepCalls):
 
 
 class InjectingSession(Session):
-    """Injects faults into steps, and leaves every other call to the session inside.
-
-    Args:
-        inner: The session that records, or one that does nothing; it may be replaced.
-        faults: The faults.
-        identity: Which rank this is.
-    """
+    """Injects faults into steps, and leaves every other call to the session inside."""
 
     waits: WaitCalls
     lines: LineCalls

@@ -19,13 +19,7 @@ from typing import TYPE_CHECKING
 from hvdprof.collect.clock.clock_exchange import RankGroup, job_addresses
 from hvdprof.collect.clock.handshake import Offer
 from hvdprof.collect.clock.job_group import horovod_ranks
-from hvdprof.collect.net_tcp import (
-    SLOWEST_ROUND_S,
-    EchoServer,
-    Effort,
-    time_messages,
-    timed_rounds,
-)
+from hvdprof.collect.net_tcp import SLOWEST_ROUND_S, EchoServer, Effort, time_messages, timed_rounds
 from hvdprof.collect.session_factory import own_identity
 
 if TYPE_CHECKING:

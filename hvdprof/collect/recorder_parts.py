@@ -133,12 +133,7 @@ class RecordedSteps(Guarded, StepCalls):
 
 
 class RecordedWaits(Guarded, WaitCalls):
-    """Collectives that the script calls itself.
-
-    Args:
-        give_up: Ends the recording after a failure.
-        marks: The marks of the open step.
-    """
+    """Collectives that the script calls itself."""
 
     def __init__(self, give_up: GiveUp, marks: StepMarks) -> None:
         super().__init__(give_up)
@@ -154,12 +149,7 @@ class RecordedWaits(Guarded, WaitCalls):
     def blocked(
         self, collective: Collective = UNKNOWN_COLLECTIVE, kind: str = USER
     ) -> AbstractContextManager[None]:
-        """A context in which the rank waits for other ranks, to be entered at once.
-
-        Args:
-            collective: What it waits in.
-            kind: One of ``WAIT_KINDS``.
-        """
+        """A context in which the rank waits for other ranks, to be entered at once."""
         if not self._marks.num_waits:
             self._marks.waits_in = collective
         return self._contexts[kind]
@@ -202,11 +192,7 @@ class RecordedGradients(Guarded, GradientCalls):
     """
 
     def __init__(
-        self,
-        give_up: GiveUp,
-        steps: StepRecording,
-        segments: SegmentRecording,
-        source: TimeSource,
+        self, give_up: GiveUp, steps: StepRecording, segments: SegmentRecording, source: TimeSource
     ) -> None:
         super().__init__(give_up)
         self._marks, self._watches = steps.marks, steps.watches
@@ -244,11 +230,7 @@ class RecordedLines(Guarded, LineCalls):
     """
 
     def __init__(
-        self,
-        give_up: GiveUp,
-        file: LineWriter,
-        switch: TimelineSwitch,
-        clock: Callable[[], int],
+        self, give_up: GiveUp, file: LineWriter, switch: TimelineSwitch, clock: Callable[[], int]
     ) -> None:
         super().__init__(give_up)
         self._file = file

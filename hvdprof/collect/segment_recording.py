@@ -39,11 +39,7 @@ class SegmentRecording:
     """
 
     def __init__(
-        self,
-        file: LineWriter,
-        steps: StepRecording,
-        source: TimeSource,
-        clock: Callable[[], int],
+        self, file: LineWriter, steps: StepRecording, source: TimeSource, clock: Callable[[], int]
     ) -> None:
         self.current: str | None = None
         self.is_declared = False

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from hvdprof.collect.engines.watch_list import WatchList
+from hvdprof.collect.engines.gradient_watch import WatchList
 from hvdprof.collect.steps.header import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
 from hvdprof.collect.steps.step_profile import StepProfile

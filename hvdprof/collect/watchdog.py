@@ -201,10 +201,7 @@ class Watchdog:
 
 
 def watch_over(
-    watched: Watched,
-    recorder_folder: Path,
-    rank: int,
-    environment: Mapping[str, str] = os.environ,
+    watched: Watched, recorder_folder: Path, rank: int, environment: Mapping[str, str] = os.environ
 ) -> None:
     """Start to watch this rank where ``HVDPROF_STALL_WARN`` asks for it, seconds above 0.
 

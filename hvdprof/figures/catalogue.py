@@ -210,6 +210,5 @@ def figure_kind(name: str) -> FigureKind:
         if kind.name == name:
             return kind
     raise UsageError(
-        f"No figure is named {name!r}.",
-        hint=f"Figures: {', '.join(kind.name for kind in kinds)}.",
+        f"No figure is named {name!r}.", hint=f"Figures: {', '.join(kind.name for kind in kinds)}."
     )

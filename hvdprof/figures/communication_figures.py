@@ -67,11 +67,7 @@ _WIDE = 20
 
 
 def fusion_fill(collectives: pd.DataFrame) -> go.Figure:
-    """Distribution of payload divided by fusion threshold, one line per collective, no warm-up.
-
-    Args:
-        collectives: COLLECTIVES.
-    """
+    """Distribution of payload divided by fusion threshold, one line per collective, no warm-up."""
     figure = empty_figure(_HEIGHT)
     steady = _steady(collectives)
     steady = steady[steady["fill"] > 0]

@@ -77,10 +77,6 @@ def forecast_causes(forecast: Forecast, scenario: str) -> go.Figure:
     """Lost points of efficiency by cause, one stacked bar per predicted size.
 
     The bars of a size sum to 100 % minus its mean efficiency; gains are below zero.
-
-    Args:
-        forecast: A finished forecast.
-        scenario: The network.
     """
     figure = empty_figure()
     causes = forecast.causes[forecast.causes["scenario"] == scenario]
@@ -186,10 +182,7 @@ def _add_limits(figure: go.Figure, forecast: Forecast) -> None:
     figure.add_hline(y=goal, line={"color": NEUTRAL_COLOUR, "dash": "dash", "width": 1.5})
     knees = dict.fromkeys(limit.knee for limit in forecast.limits if limit.knee is not None)
     for knee in knees:
-        figure.add_vline(
-            x=knee,
-            line={"color": NEUTRAL_COLOUR, "dash": "dot", "width": 1.5},
-        )
+        figure.add_vline(x=knee, line={"color": NEUTRAL_COLOUR, "dash": "dot", "width": 1.5})
         # On a logarithmic axis plotly places lines by their value, but texts by its logarithm.
         figure.add_annotation(
             text=f"knee {knee}",

@@ -228,3 +228,39 @@ def largest_of_each(table: pd.DataFrame, value: str, by: Sequence[str], most: in
         if len(found) == most or num >= len(values):
             return found.reset_index(drop=True)
         num *= 10
+
+
+def mean_waits(arrivals: pd.DataFrame) -> pd.DataFrame:
+    """Wait by tensor, longest first: tensor, wait_ns (per step, all ranks), most_last and share.
+
+    ``most_last`` is the rank that is last most often, ``most_last_share`` its share of the steps.
+    """
+    grouped = arrivals.groupby("tensor", sort=False, observed=True)
+    last = (
+        arrivals.groupby(["tensor", "last_rank"], sort=False, observed=True)
+        .size()
+        .rename("times")
+        .reset_index()
+        .sort_values("times", ascending=False, kind="stable")
+        .drop_duplicates("tensor")
+        .set_index("tensor")
+    )
+    table = pd.DataFrame({"wait_ns": grouped["wait_sum_ns"].mean(), "steps": grouped.size()})
+    table["most_last"] = last["last_rank"]
+    table["most_last_share"] = last["times"] / table["steps"]
+    ordered = table.sort_values("wait_ns", ascending=False, kind="stable")
+    return ordered.drop(columns="steps").rename_axis("tensor").reset_index().astype({"tensor": str})
+
+
+def longest_stalls(arrivals: pd.DataFrame, most: int = 10) -> pd.DataFrame:
+    """The longest wait from the first rank to the last in each step, longest first.
+
+    Columns: step, tensor, wait_ns, last_rank, decided.
+
+    Args:
+        arrivals: COLLECTIVE_ARRIVALS of one launch.
+        most: How many to return.
+    """
+    waits = arrivals.assign(wait_ns=arrivals["last_ns"] - arrivals["first_ns"])
+    columns = ["step", "tensor", "wait_ns", "last_rank", "decided"]
+    return largest_of_each(waits[columns], "wait_ns", ["step"], most)

@@ -194,10 +194,7 @@ def _place_tree(
 
 
 def _graph(
-    edges: Edges,
-    places: Places,
-    kinds: Mapping[tuple[int, int], np.int8],
-    hosts: Mapping[int, str],
+    edges: Edges, places: Places, kinds: Mapping[tuple[int, int], np.int8], hosts: Mapping[int, str]
 ) -> go.Figure:
     figure = empty_figure(_HEIGHT)
     by_kind: dict[int, Edges] = {}

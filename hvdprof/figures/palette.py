@@ -114,11 +114,7 @@ COVER_COLOURS: dict[str, str] = {
 TRANSPORT_COLOURS: tuple[str, ...] = ("#e9e9e9", _GREEN, _SKY_BLUE, _BLUE, _ORANGE, _VERMILION)
 """Colour of each kind of connection of ``network.nccl_transport``, from none to the slowest."""
 
-LATE_SCALE: tuple[tuple[float, str], ...] = (
-    (0.0, _BLUE),
-    (0.5, "#f7f7f7"),
-    (1.0, _VERMILION),
-)
+LATE_SCALE: tuple[tuple[float, str], ...] = ((0.0, _BLUE), (0.5, "#f7f7f7"), (1.0, _VERMILION))
 
 """From early over on time to late."""
 
@@ -223,11 +219,11 @@ def linear_edges(values: NDArray[np.float64], fewest: int = 1) -> NDArray[np.flo
     return np.linspace(values.min(), values.max(), number + 1)
 
 
-def log_edges(values: NDArray[np.float64], bins_per_decade: int = 8) -> NDArray[np.float64]:
-    """Edges of bins of equal ratio over positive values."""
+def log_edges(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Edges of bins of equal ratio over positive values, eight per decade."""
     low, high = np.floor(np.log10(values.min())), np.ceil(np.log10(values.max()))
     high = max(high, low + 1)
-    return np.logspace(low, high, int(high - low) * bins_per_decade + 1)
+    return np.logspace(low, high, int(high - low) * 8 + 1)
 
 
 def outline(

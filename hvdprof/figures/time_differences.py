@@ -41,10 +41,6 @@ def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
 
     The parts of a cell sum to 100 % minus its efficiency; a part that takes less time than in the
     baseline is left of zero. Oversubscribed cells are pale and labelled.
-
-    Args:
-        losses: The table LOSSES of ``hvdprof.model.tables.scaling_tables``.
-        scaling: The table SCALING, which marks the oversubscribed cells.
     """
     crowded = scaling.loc[scaling["oversubscribed"], _CELL].drop_duplicates()
     rows = losses.merge(crowded.assign(oversubscribed=True), on=_CELL, how="left")
@@ -150,9 +146,6 @@ def history_figure(found: History) -> go.Figure:
     """One line per cell over the runs in order of time, with 95 % intervals.
 
     A run from which on the metric changed has a larger marker with the change beside it.
-
-    Args:
-        found: The series.
     """
     figure = empty_figure()
     if found.rows.empty:

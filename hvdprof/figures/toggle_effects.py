@@ -32,9 +32,6 @@ def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
 
     DDP counts as a toggle: its throughput divided by that of Horovod. Toggles that cannot be
     compared are omitted; a page lists them with the reason.
-
-    Args:
-        toggles: TOGGLES.
     """
     figure = empty_figure()
     shown = toggles[toggles["speedup"].notna().to_numpy()]
@@ -76,9 +73,7 @@ def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
     )
     figure.add_vline(x=1, line={"color": NEUTRAL_COLOUR, "dash": "dash", "width": 1.5})
     figure.update_xaxes(
-        title_text="speedup vs. toggle off",
-        tickformat=".0%",
-        range=_range_of(shown),
+        title_text="speedup vs. toggle off", tickformat=".0%", range=_range_of(shown)
     )
     figure.update_yaxes(autorange="reversed", ticks="")
     return figure

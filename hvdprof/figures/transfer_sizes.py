@@ -7,14 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.palette import (
-    LINE_COLOURS,
-    NEUTRAL_COLOUR,
-    empty_figure,
-    log_axis,
-    plain,
-    say,
-)
+from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, log_axis, plain, say
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cell_key import LAUNCH
 

@@ -71,10 +71,6 @@ def typical_step(
     Of a straggler, a step in which its rank is the last and as late as usual; of a pause, a step
     as long as those with a pause are; otherwise a step of median length. A traced launch is
     preferred, because its time axis also shows the engine. None where there is no such step.
-
-    Args:
-        analysis: The finished analysis.
-        finding: A row of FINDINGS on a cell.
     """
     found = finding_steps(analysis, finding)
     return None if found is None else (found.launch, found.typical)
@@ -204,12 +200,7 @@ class RunStrip:
 
 
 def run_strip(analysis: RunAnalysis, cell: FrameRow) -> RunStrip | None:
-    """The strip of the launch of a cell that pages open; None without its steps.
-
-    Args:
-        analysis: The finished analysis.
-        cell: A row of SCALING.
-    """
+    """The strip of the launch of a cell that pages open; None without its steps."""
     key = str(cell["model"]), int(cell["np"]), str(cell["engine"])
     segments, steps = analysis.run.segments, analysis.job_steps
     launch = opening_launch(segments, steps, key[0], key[1], setting_of_row(cell))

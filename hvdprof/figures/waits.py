@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.launch import bin_largest, bin_starts, largest_of_each
+from hvdprof.figures.launch import bin_largest, bin_starts, mean_waits
 from hvdprof.figures.palette import (
     LATE_SCALE,
     LINE_COLOURS,
@@ -282,48 +282,7 @@ def _common_prefix(names: Sequence[str]) -> str:
     return common[: common.rfind(".") + 1]
 
 
-def mean_waits(arrivals: pd.DataFrame) -> pd.DataFrame:
-    """Wait by tensor, longest first: tensor, wait_ns (per step, all ranks), most_last and share.
-
-    ``most_last`` is the rank that is last most often, ``most_last_share`` its share of the steps.
-    """
-    grouped = arrivals.groupby("tensor", sort=False, observed=True)
-    last = (
-        arrivals.groupby(["tensor", "last_rank"], sort=False, observed=True)
-        .size()
-        .rename("times")
-        .reset_index()
-        .sort_values("times", ascending=False, kind="stable")
-        .drop_duplicates("tensor")
-        .set_index("tensor")
-    )
-    table = pd.DataFrame({"wait_ns": grouped["wait_sum_ns"].mean(), "steps": grouped.size()})
-    table["most_last"] = last["last_rank"]
-    table["most_last_share"] = last["times"] / table["steps"]
-    ordered = table.sort_values("wait_ns", ascending=False, kind="stable")
-    return ordered.drop(columns="steps").rename_axis("tensor").reset_index().astype({"tensor": str})
-
-
 def steady_arrivals(arrivals: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
-    """The rows of COLLECTIVE_ARRIVALS of one launch that lie in its steady steps.
-
-    Args:
-        arrivals: COLLECTIVE_ARRIVALS of the launch.
-        job_steps: JOB_STEPS of the launch.
-    """
+    """The rows of COLLECTIVE_ARRIVALS of one launch that lie in its steady steps."""
     steady = job_steps.loc[job_steps["steady"].to_numpy(dtype=bool), "step"]
     return arrivals[arrivals["step"].isin(steady).to_numpy()]
-
-
-def longest_stalls(arrivals: pd.DataFrame, most: int = 10) -> pd.DataFrame:
-    """The longest wait from the first rank to the last in each step, longest first.
-
-    Columns: step, tensor, wait_ns, last_rank, decided.
-
-    Args:
-        arrivals: COLLECTIVE_ARRIVALS of one launch.
-        most: How many to return.
-    """
-    waits = arrivals.assign(wait_ns=arrivals["last_ns"] - arrivals["first_ns"])
-    columns = ["step", "tensor", "wait_ns", "last_rank", "decided"]
-    return largest_of_each(waits[columns], "wait_ns", ["step"], most)

@@ -132,11 +132,7 @@ def _refuse_one(entry: FileEntry, notes: Sequence[Note]) -> NoReturn:
 
 
 def session_notes(frames: Frames) -> Iterator[Note]:
-    """Which timelines one process wrote: their times can be compared as they stand.
-
-    Args:
-        frames: Frames of tables by the name of the table.
-    """
+    """Which timelines one process wrote: their times can be compared as they stand."""
     rows = [row for frame in frames.get(TIMELINES.name, ()) for row in _axes(frame)]
     for session in sessions_of([epoch_ns for _, epoch_ns in rows]):
         files = [rows[position][0] for position in session]
@@ -147,11 +143,7 @@ def session_notes(frames: Frames) -> Iterator[Note]:
 
 
 def uncompared_throughputs(frames: Frames) -> Iterator[Note]:
-    """The command that compares throughputs of several sizes, which lie beside traces.
-
-    Args:
-        frames: Frames of tables by the name of the table.
-    """
+    """The command that compares throughputs of several sizes, which lie beside traces."""
     stated = [
         (str(file), int(size))
         for name in (THROUGHPUT.name, TRAINING_ITERATIONS.name)

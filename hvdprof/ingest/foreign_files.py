@@ -165,10 +165,6 @@ def _of_rank(rank: int | None, size: int | None) -> str:
 
 
 def torch_recording_hint(size: int) -> str:
-    """The command that records every rank of a script of torch.distributed.
-
-    Args:
-        size: Ranks of its job.
-    """
+    """The command that records every rank of a script of torch.distributed, of so many ranks."""
     command = f"hvdprof run --launcher torchrun --np {size} -- python train.py"
     return f"Or record a script of torch.distributed: {command}."

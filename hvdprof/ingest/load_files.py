@@ -43,11 +43,7 @@ Read = Callable[[Path], Iterable[tuple[str, pd.DataFrame]]]
 
 
 def load_files(
-    found: Found,
-    first: Path,
-    *,
-    progress: ProgressCallback | None = None,
-    jobs: int | None = None,
+    found: Found, first: Path, *, progress: ProgressCallback | None = None, jobs: int | None = None
 ) -> Run:
     """The run that some files make up together; files that hold nothing usable are noted.
 
@@ -129,10 +125,7 @@ def _add_traces(
     entries += own.values()
     try:
         traced = add_standalone_traces(
-            list(sizes),
-            builder,
-            lambda path, done: report(shown_name(path), done, total),
-            jobs,
+            list(sizes), builder, lambda path, done: report(shown_name(path), done, total), jobs
         )
     except UnreadableInputError as error:
         if not has_others:

@@ -21,8 +21,7 @@ from hvdprof.ingest.recorder.session_rows import (
     others_in,
     session_ranks,
 )
-from hvdprof.ingest.rundir.attached_recordings import with_recordings
-from hvdprof.ingest.rundir.flight_files import with_flight_files
+from hvdprof.ingest.rundir.flight_files import with_flight_files, with_recordings
 from hvdprof.ingest.rundir.pass_logs import with_logs
 from hvdprof.ingest.rundir.run_files import with_ddp_facts, with_forecasts, with_network, with_turns
 from hvdprof.ingest.rundir.segment_block import (

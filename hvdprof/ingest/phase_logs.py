@@ -140,13 +140,7 @@ def add_phase_logs(
 
 
 def phases_pass(size: int, name: str, batch_size: int = 0) -> PassRecord:
-    """The pass that phase logs are.
-
-    Args:
-        size: Ranks of the job.
-        name: The name of the job.
-        batch_size: Samples per rank and step; 0 where it is unknown.
-    """
+    """The pass that phase logs are; a batch size of 0 is unknown."""
     record = traced_pass(size, name, "", COLLECTIVES_ENGINE, batch_size)
     return replace(record, id=f"01-np{size}-phases")
 

@@ -153,7 +153,17 @@ def _add(path: Path, found: Found, workspace: Workspace) -> None:
     elif is_there:
         one = recognise(path)
         if one.kind == Kind.ARCHIVE:
-            _add_archive(path, found, workspace)
+            unpacked = unpack(path, workspace)
+            found.notes += [clause.at(shown_name(path)) for clause in unpacked.notes]
+            folder, content = unpacked.folder, list(unpacked.folder.iterdir())
+            # An archive of a run has its folders in it.
+            while len(content) == 1 and content[0].is_dir():
+                (folder,) = content
+                content = list(folder.iterdir())
+            if not content:
+                reason = unpacked.notes[0].text if unpacked.notes else "it holds no file"
+                raise UnreadableInputError(f"{shown_name(path)}: {reason}.")
+            _add_folder(folder, found)
         else:
             found.files.append(one)
     else:
@@ -162,20 +172,6 @@ def _add(path: Path, found: Found, workspace: Workspace) -> None:
             raise missing(path)
         for name in names:
             _add(name, found, workspace)
-
-
-def _add_archive(path: Path, found: Found, workspace: Workspace) -> None:
-    unpacked = unpack(path, workspace)
-    found.notes += [clause.at(shown_name(path)) for clause in unpacked.notes]
-    folder, content = unpacked.folder, list(unpacked.folder.iterdir())
-    # An archive of a run has its folders in it.
-    while len(content) == 1 and content[0].is_dir():
-        (folder,) = content
-        content = list(folder.iterdir())
-    if not content:
-        reason = unpacked.notes[0].text if unpacked.notes else "it holds no file"
-        raise UnreadableInputError(f"{shown_name(path)}: {reason}.")
-    _add_folder(folder, found)
 
 
 def _add_folder(folder: Path, found: Found) -> None:

@@ -41,10 +41,7 @@ _PHASE_OF = {
 """The phases of the terms that all ranks share."""
 
 
-_OF_RANKS = {
-    INPUT_BOUND: "input ({} waits longest)",
-    JITTER: "jitter (most of it {})",
-}
+_OF_RANKS = {INPUT_BOUND: "input ({} waits longest)", JITTER: "jitter (most of it {})"}
 """Names of terms that lie mostly on some ranks."""
 
 _INPUT_IN_TURN = "input (ranks wait in turn)"

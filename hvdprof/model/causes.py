@@ -45,10 +45,7 @@ SHORT_NAMES: dict[str, str] = {
 }
 """The names where there is little room, with that of the error of a forecast."""
 
-TERMS: dict[str, str] = {
-    **CAUSES,
-    RESIDUAL_TERM: "rounding residual",
-}
+TERMS: dict[str, str] = {**CAUSES, RESIDUAL_TERM: "rounding residual"}
 """Names of all terms of ``WATERFALL``, those that are no causes last."""
 
 COMPARED_TERMS: dict[str, str] = {

@@ -144,10 +144,6 @@ def keeps_batches(scaling: pd.DataFrame, model: str) -> bool:
     """Whether all cells of a model have the same samples per rank and step, as in weak scaling.
 
     Otherwise a cell is compared with the same number of samples of the baseline, not with a step.
-
-    Args:
-        scaling: SCALING.
-        model: The model.
     """
     batches = scaling.loc[(scaling["model"] == model).to_numpy(dtype=bool), "batch_size"]
     return len(batches.drop_duplicates()) <= 1

@@ -50,10 +50,7 @@ GLOSSARY: tuple[Term, ...] = (
         "A launch in one mode: throughput, trace or attribution. Its files are in one folder of "
         "the run directory.",
     ),
-    Term(
-        "segment",
-        "The part of a pass that trains one model with one setting of the toggles.",
-    ),
+    Term("segment", "The part of a pass that trains one model with one setting of the toggles."),
     Term(
         "warm-up",
         "Steps before the steady state, excluded from every number: the counted warm-up batches, "
@@ -126,10 +123,7 @@ GLOSSARY: tuple[Term, ...] = (
         "Packing of several tensors into one buffer, reduced by one collective.",
         "HOROVOD_FUSION_THRESHOLD, 128 MiB by default",
     ),
-    Term(
-        "transfer",
-        "The NCCL, MPI or Gloo part of a collective alone, without waits and copies.",
-    ),
+    Term("transfer", "The NCCL, MPI or Gloo part of a collective alone, without waits and copies."),
     Term(
         "algbw",
         "Algorithm bandwidth of a collective, as in nccl-tests.",
@@ -256,10 +250,7 @@ GLOSSARY: tuple[Term, ...] = (
         "pause of all ranks",
         "Delay of all ranks in the same step, such as by evaluation or garbage collection.",
     ),
-    Term(
-        "jitter",
-        "Differences between ranks within a step that have no name of their own.",
-    ),
+    Term("jitter", "Differences between ranks within a step that have no name of their own."),
     Term(
         "input (all ranks)",
         "Time in the data phase that half of the normal ranks spend, beyond the baseline, and "

@@ -14,12 +14,7 @@ EVALUATION_EXCLUDED = "evaluation-excluded"
 
 
 def share_of_job(step_share: float, outside: float) -> float:
-    """A share of the training steps as a share of the recorded time; NaN where unknown.
-
-    Args:
-        step_share: The share of a training step.
-        outside: The share of the recorded time outside the training steps.
-    """
+    """A share of the training steps as a share of the recorded time; NaN where unknown."""
     return step_share * (1 - outside)
 
 

@@ -150,10 +150,7 @@ _KINDS = {
 
 
 def render_limits(
-    analysis: RunAnalysis,
-    results: Sequence[LimitResult],
-    format_: AnalysisFormat,
-    stream: IO[str],
+    analysis: RunAnalysis, results: Sequence[LimitResult], format_: AnalysisFormat, stream: IO[str]
 ) -> None:
     """Write the verdict of a run and what became of its limits.
 

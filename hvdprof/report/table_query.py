@@ -180,7 +180,17 @@ def _batches(
 
     connection = duckdb.connect(":memory:")
     try:
-        _refuse_other_than_select(connection, statement)
+        statements = connection.extract_statements(statement)
+        if len(statements) != 1:
+            raise UsageError(
+                f"{len(statements) or 'No'} SQL statements were given; one is run.", hint=_HINT
+            )
+        kind = statements[0].type.name
+        if kind not in ("SELECT", "SELECT_STATEMENT"):
+            raise UsageError(
+                f"Only SELECT is run, not {kind.replace('_STATEMENT', '').replace('_', ' ')}.",
+                hint="The tables are made from the files each time; write results with -o.",
+            )
         _add_tables(connection, named, limits)
         try:
             relation = connection.sql(statement)
@@ -205,11 +215,7 @@ def _batches(
         connection.close()
 
 
-def _add_tables(
-    connection: "duckdb.DuckDBPyConnection",
-    named: Named,
-    limits: QueryLimits,
-) -> None:
+def _add_tables(connection: "duckdb.DuckDBPyConnection", named: Named, limits: QueryLimits) -> None:
     """Add the tables that a statement names; from then on SQL reaches these and nothing else."""
     cached = {}
     for table in TABLES:
@@ -246,20 +252,6 @@ def _add_view(connection: "duckdb.DuckDBPyConnection", rows: CachedRows) -> None
 
 def _quoted(text: str | Path) -> str:
     return "'" + str(text).replace("'", "''") + "'"
-
-
-def _refuse_other_than_select(connection: "duckdb.DuckDBPyConnection", statement: str) -> None:
-    statements = connection.extract_statements(statement)
-    if len(statements) != 1:
-        raise UsageError(
-            f"{len(statements) or 'No'} SQL statements were given; one is run.", hint=_HINT
-        )
-    kind = statements[0].type.name
-    if kind not in ("SELECT", "SELECT_STATEMENT"):
-        raise UsageError(
-            f"Only SELECT is run, not {kind.replace('_STATEMENT', '').replace('_', ' ')}.",
-            hint="The tables are made from the files each time; write results with -o.",
-        )
 
 
 def _message(text: str, statement: str) -> str:

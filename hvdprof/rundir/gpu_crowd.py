@@ -58,10 +58,6 @@ def gpu_crowd(ranks: Iterable[GpuRank | None], manifest: Manifest) -> GpuCrowd |
 
     UUIDs decide where all ranks of a host have one. Else a host shares where it has more ranks than
     the GPUs that its tools list, or than several that each rank sees.
-
-    Args:
-        ranks: The ranks of one pass.
-        manifest: Of their run: it lists the GPUs of the hosts.
     """
     by_host: dict[str, list[GpuRank]] = {}
     for rank in ranks:

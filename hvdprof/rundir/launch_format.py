@@ -12,6 +12,9 @@ BUCKET_CAP = "HVDPROF_DDP_BUCKET_CAP_MB"
 BUCKET_VIEW = "HVDPROF_DDP_GRADIENT_AS_BUCKET_VIEW"
 STATIC_GRAPH = "HVDPROF_DDP_STATIC_GRAPH"
 FIND_UNUSED = "HVDPROF_DDP_FIND_UNUSED_PARAMETERS"
+FLIGHT_FOLDER = "HVDPROF_FLIGHT_FOLDER"
+"""Environment variable: the folder of the files, set in trace passes of ``torch.distributed``."""
+
 DDP_ARGUMENTS: Mapping[str, str] = {
     BUCKET_CAP: "bucket_cap_mb",
     BUCKET_VIEW: "gradient_as_bucket_view",

@@ -88,12 +88,7 @@ def recorded_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def mask_value(name: str, value: str) -> str:
-    """The value of a variable or an option, masked where its name or its form says so.
-
-    Args:
-        name: Its name, also dotted or dashed; empty for a text without one.
-        value: What it is set to; secrets inside of it are masked one by one.
-    """
+    """The value of a variable or an option, masked where its name or its form says so."""
     if is_secret(name, value) and not is_working_folder(name, value):
         return MASK
     return mask_text(value)

@@ -66,12 +66,7 @@ def exclusive_run(folder: Path, *, keep: bool = False) -> Iterator[Writer]:
 
 
 def is_written(folder: Path, writer: Writer | None) -> bool:
-    """Whether a process still measures into a run directory whose manifest says so.
-
-    Args:
-        folder: The run directory.
-        writer: The writer that the manifest names.
-    """
+    """Whether a process still measures into a run directory whose manifest says so."""
     with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
         handle = _opened(folder)
         opened.callback(os.close, handle)
@@ -87,7 +82,15 @@ def is_written(folder: Path, writer: Writer | None) -> bool:
                 return False
         if writer is not None and writer.inode != os.fstat(handle).st_ino:
             return False
-    return _changed_recently(folder)
+    since = time.time() - RECENT_S
+    of_passes = (folder.glob(pattern) for pattern in ("passes/*/*", "passes/*/recorder/*"))
+    for path in chain([folder / MANIFEST_NAME], *of_passes):
+        with contextlib.suppress(OSError):
+            about = path.lstat()
+            # A reader leaves its cache in folders.
+            if stat.S_ISREG(about.st_mode) and about.st_mtime > since:
+                return True
+    return False
 
 
 def _locked(folder: Path) -> tuple[int | None, Writer]:
@@ -139,15 +142,3 @@ def _kernel() -> str:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
         return ""
-
-
-def _changed_recently(folder: Path) -> bool:
-    since = time.time() - RECENT_S
-    of_passes = (folder.glob(pattern) for pattern in ("passes/*/*", "passes/*/recorder/*"))
-    for path in chain([folder / MANIFEST_NAME], *of_passes):
-        with contextlib.suppress(OSError):
-            about = path.lstat()
-            # A reader leaves its cache in folders.
-            if stat.S_ISREG(about.st_mode) and about.st_mtime > since:
-                return True
-    return False

@@ -141,11 +141,6 @@ def look_repeats(most: int) -> list[int]:
 
 
 def stopping_confidence(repeat: int, most: int) -> float:
-    """The confidence of the interval by which a run of at most ``most`` repeats stops.
-
-    Args:
-        repeat: The repeat after which it is looked at.
-        most: The most repeats of the run.
-    """
+    """The confidence by which a run of at most ``most`` repeats stops after one of them."""
     risk = math.erfc(_POCOCK[len(look_repeats(most)) - 1] / math.sqrt(2))
     return 1 - (risk * FIRST_SHARE if repeat <= FIRST_LOOK else risk)

@@ -9,7 +9,7 @@ from hvdprof.api import machine
 from hvdprof.api.options import NetOptions
 from hvdprof.cli.install_horovod import PlainProgress
 from hvdprof.errors import InterruptedRunError, UsageError
-from hvdprof.launch.run.bench_run import Tools
+from hvdprof.launch.run.script_launcher import Tools
 from hvdprof.machine.install.install_request import InstallRequest
 from tests.builders.survey import make_build, make_mpi, make_survey
 

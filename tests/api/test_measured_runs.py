@@ -33,7 +33,8 @@ from hvdprof.api.options import (
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.options import record_of
-from hvdprof.launch.run.bench_run import Tools, planned_manifest
+from hvdprof.launch.run.bench_run import planned_manifest
+from hvdprof.launch.run.script_launcher import Tools
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status

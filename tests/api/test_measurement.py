@@ -9,7 +9,8 @@ from hvdprof.api.measurement import Measurement, measure_network
 from hvdprof.collect.net_probe import MARK
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.settings import Settings
-from hvdprof.launch.run.bench_run import Tools, planned_manifest
+from hvdprof.launch.run.bench_run import planned_manifest
+from hvdprof.launch.run.script_launcher import Tools
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.attached import NetRecording
 from hvdprof.rundir.layout import RunPaths

@@ -12,7 +12,7 @@ from hvdprof.api.options import SelftestOptions, cases_of, check_clocks
 from hvdprof.api.selftest import SelftestMeasurement
 from hvdprof.errors import StorageError, SweepIncompleteError, UsageError
 from hvdprof.launch.plan.time_budget import TimeBudget
-from hvdprof.launch.run.bench_run import Tools
+from hvdprof.launch.run.script_launcher import Tools
 from hvdprof.model.results.selftest import CaseOutcome, CaseResult, SelftestCase
 from hvdprof.rundir.recording.fault_plan import parse_faults
 from tests.builders.survey import make_build, make_mpi

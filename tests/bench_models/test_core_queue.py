@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.bench_models.core_queue import CoreQueue
+from hvdprof.bench_models.emulated import CoreQueue
 
 pytestmark = [
     pytest.mark.timing,

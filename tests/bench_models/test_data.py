@@ -4,9 +4,14 @@ import struct
 import pytest
 import torch
 
-from hvdprof.bench_models.digit_data import DigitBatches, DigitSet, bundled_digits, idx_digits
+from hvdprof.bench_models.digit_data import (
+    DigitBatches,
+    DigitSet,
+    SyntheticBatches,
+    bundled_digits,
+    idx_digits,
+)
 from hvdprof.bench_models.registry import model_named
-from hvdprof.bench_models.synthetic_data import SyntheticBatches
 from hvdprof.errors import UnreadableInputError
 
 pytestmark = pytest.mark.torch

@@ -7,7 +7,7 @@ pytestmark = pytest.mark.torch
 
 BEGIN = """
 import sys, torch
-from hvdprof.bench_models.no_compiler import defer_compiler
+from hvdprof.bench_models.placement import defer_compiler
 defer_compiler()
 """
 TRAINS = """

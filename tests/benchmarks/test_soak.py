@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks import soak
 from hvdprof.collect.auto.auto_settings import AUTORECORD
-from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.session_factory import RECORDER_DIR
+from hvdprof.rundir.launch_format import FLIGHT_FOLDER
 
 TORCHRUN = "Root Cause (first observed failure):\n  exitcode  : -6 (pid: 12)\n"
 

@@ -5,7 +5,7 @@ import re
 import dash_mantine_components as dmc
 import pytest
 
-from hvdprof.dashboards.components import glossary_drawer
+from hvdprof.dashboards import navigation
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.section import fact_table, section
 from hvdprof.dashboards.components.term_link import linked_terms, term_list
@@ -84,7 +84,7 @@ def test_headings_of_tables_and_labels_of_facts_are_linked():
 
 
 def test_every_link_leads_to_an_entry_of_the_page():
-    page = str(glossary_drawer.terms())
+    page = str(navigation.terms())
     for each in GLOSSARY:
         assert re.search(rf"id='{re.escape(each.anchor)}'", page), each.name
 

@@ -3,13 +3,8 @@ import pandas as pd
 import pytest
 
 from hvdprof.figures import waits as module
-from hvdprof.figures.waits import (
-    frame,
-    lateness_map,
-    mean_waits,
-    wait_by_rank,
-    wait_by_tensor,
-)
+from hvdprof.figures.launch import mean_waits
+from hvdprof.figures.waits import frame, lateness_map, wait_by_rank, wait_by_tensor
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, COLLECTIVE_ARRIVALS, LATENESS
 from tests.builders.analysis import analysis_of
 from tests.builders.declared_rows import declared_rows

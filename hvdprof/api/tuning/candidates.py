@@ -14,9 +14,8 @@ from hvdprof.api.options import TuneOptions
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.environment import variable_pairs
 from hvdprof.launch.plan.tune_options import OPTION_VARIABLES
-from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.script_command import script_of, variables_of_env
-from hvdprof.launch.run.script_launcher import started_by_torchrun
+from hvdprof.launch.run.script_launcher import Tools, started_by_torchrun
 from hvdprof.model.results.tuning import Candidate, Trial, TrialOutcome
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.launch_format import DDP_ARGUMENTS

@@ -29,7 +29,13 @@ from hvdprof.api.tuning.tuning_folder import load_tuning as load_tuning
 from hvdprof.collect.host_facts import usable_cores
 from hvdprof.errors import HvdprofError, InterruptedRunError, StorageError, UsageError
 from hvdprof.launch.plan.preflight import AUTO, parse_duration
-from hvdprof.launch.plan.time_budget import TimeBudget, race_launches, useful_budget_s
+from hvdprof.launch.plan.time_budget import (
+    TimeBudget,
+    TimePlan,
+    race_launches,
+    time_plan,
+    useful_budget_s,
+)
 from hvdprof.launch.plan.tune_options import (
     MOST_ROUNDS,
     Options,
@@ -40,11 +46,9 @@ from hvdprof.launch.plan.tune_options import (
 )
 from hvdprof.launch.plan.tuned_command import resumed_command, tuned_command, tuned_setting
 from hvdprof.launch.processes.interruption import interruptible
-from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder
-from hvdprof.launch.run.script_launcher import launcher_name
+from hvdprof.launch.run.script_launcher import find_tools, launcher_name
 from hvdprof.launch.run.sweep_state import SilentProgress, SweepProgress
-from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.model.notes import texts
 from hvdprof.model.results.comparison import DEFAULT_MARGIN
 from hvdprof.model.results.tuning import Candidate as Candidate
@@ -241,11 +245,7 @@ class TuningMeasurement:
         return RacePlan(len(choice.candidates), launch_s, rounds, repeats, steps)
 
     def _result(
-        self,
-        analysis: RunAnalysis,
-        choice: Choice,
-        raced: Raced,
-        failure: HvdprofError | None,
+        self, analysis: RunAnalysis, choice: Choice, raced: Raced, failure: HvdprofError | None
     ) -> Tuning:
         named = joined(raced.named)
         setting = tuned_setting(named, self._present_options)

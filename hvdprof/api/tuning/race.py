@@ -9,12 +9,7 @@ from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, RaceStanding
 from hvdprof.api.tuning.candidates import Choice
 from hvdprof.api.tuning.settings_by_turns import JobToTune, SettingsByTurns
 from hvdprof.errors import HvdprofError, InterruptedRunError, SweepIncompleteError
-from hvdprof.launch.plan.time_budget import (
-    LEAST_ROUNDS,
-    MOST_CHECKED,
-    TimeBudget,
-    check_launches,
-)
+from hvdprof.launch.plan.time_budget import LEAST_ROUNDS, MOST_CHECKED, TimeBudget, check_launches
 from hvdprof.model.results.tuning import Candidate, Estimate, TrialOutcome
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import TuningPaths

@@ -17,8 +17,8 @@ from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, UsageError
 from hvdprof.ingest.load import load_throughput
 from hvdprof.launch.plan.tune_options import Options, variant_options
-from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.interleaved_sweeps import run_race
+from hvdprof.launch.run.script_launcher import Tools
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_state import JoinedProgress, SweepProgress
 from hvdprof.model.results.comparison import FINAL_LOSS
@@ -58,12 +58,7 @@ class SettingsByTurns:
     """
 
     def __init__(
-        self,
-        job: JobToTune,
-        settings: Mapping[str, Candidate],
-        folder: Path,
-        *,
-        most_rounds: int,
+        self, job: JobToTune, settings: Mapping[str, Candidate], folder: Path, *, most_rounds: int
     ) -> None:
         """Prepare the runs; nothing is written. A setting that cannot run is refused.
 

@@ -12,9 +12,8 @@ from hvdprof.api.options import TuneOptions
 from hvdprof.api.runs import analyze_run
 from hvdprof.api.tuning.candidates import Choice, untried
 from hvdprof.errors import StorageError, SweepIncompleteError, UnreadableInputError, UsageError
-from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget
+from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget, run_kind
 from hvdprof.launch.run.script_command import torchrun_command
-from hvdprof.launch.run.time_plan import run_kind
 from hvdprof.model.results.tuning import TUNING_SCHEMA_VERSION, Tuning
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.shown_result import shown
@@ -61,9 +60,6 @@ def check_folder(folder: Path) -> None:
 
 def load_tuning(folder: str | Path) -> Tuning:
     """The result of a tuning that has ended.
-
-    Args:
-        folder: Its folder.
 
     Raises:
         UnreadableInputError: The folder holds no result, or one of another version.

@@ -1,6 +1,7 @@
-"""What a launch gives to every call of ``DistributedDataParallel``, and what rank 0 notes of it."""
+"""What a launch asks of a job of ``torch.distributed``: arguments of DDP, and calls at its end."""
 
 import inspect
+import json
 import os
 import sys
 import time
@@ -8,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, cast
 
-from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.engines.ddp_reduction import DdpModel, ProcessGroup
 from hvdprof.collect.engines.torch_types import Parameter
 from hvdprof.collect.guarded_context import print_problem
@@ -18,10 +18,11 @@ from hvdprof.rundir.launch_format import (
     BUCKET_CAP,
     DDP_ARGUMENTS,
     FACTS_FILE,
+    FLIGHT_FOLDER,
     DdpFacts,
     ddp_argument,
 )
-from hvdprof.rundir.written_file import file_mode, write_whole
+from hvdprof.rundir.written_file import file_mode, make_run_folders, write_whole
 
 MEASURED_BYTES = (2**10, 2**14, 2**17, 2**20, 2**22, 2**24)
 """Payloads of the allreduces that are measured; at most one is larger than the model."""
@@ -35,6 +36,8 @@ _FLOAT_BYTES = 4
 
 Make = Callable[..., None]
 """The constructor of a class."""
+
+Dump = Callable[[bool, bool], "str | bytes"]
 
 
 class Work(Protocol):
@@ -105,11 +108,7 @@ class DdpNotes:
         self._allreduces: list[tuple[int, int]] = []
 
     def wrapped(
-        self,
-        model: DdpModel,
-        make: Make,
-        args: tuple[object, ...],
-        kwargs: Mapping[str, object],
+        self, model: DdpModel, make: Make, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> None:
         """A model has been wrapped on all of its ranks, and none of them trains it yet.
 
@@ -173,3 +172,33 @@ def _cap_mb(value: object, make: Make) -> float | None:
     """The size of buckets that a script gives; None where it is the default of its PyTorch."""
     usual = inspect.signature(make).parameters["bucket_cap_mb"].default
     return None if value is None or value == usual else float(value)  # type: ignore[arg-type]
+
+
+def write_flight_dump(
+    rank: int, dump: Dump | None = None, environment: Mapping[str, str] = os.environ
+) -> None:
+    """Write the calls that the ring buffer still holds to ``rank-RANK.json``.
+
+    Nothing where no folder is asked for. A failure is one line on stderr: the recording is complete
+    without the file. The key ``hvdprof_clock`` holds both clocks at one moment, ns: PyTorch takes
+    its times on the wall clock, hvdprof on the monotonic one.
+
+    Args:
+        rank: The rank.
+        dump: PyTorch's function; that of the loaded PyTorch when not given.
+        environment: Names the folder.
+    """
+    folder = environment.get(FLIGHT_FOLDER)
+    if not folder:
+        return
+    try:
+        # Never the pickle beside it, which a reader would have to execute.
+        dump = dump or sys.modules["torch._C._distributed_c10d"]._dump_fr_trace_json
+        content = json.loads(dump(True, False))
+        content["hvdprof_clock"] = {"wall_ns": time.time_ns(), "monotonic_ns": time.monotonic_ns()}
+        make_run_folders(Path(folder))
+        path = Path(folder) / f"rank-{rank}.json"
+        write_whole(path, json.dumps(content), mode=file_mode(path))
+    except Exception as error:
+        # An older PyTorch has no such function.
+        print_problem(f"no Flight Recorder file: {type(error).__name__}: {error}")

@@ -27,9 +27,8 @@ from typing import Any, ParamSpec, TypeVar
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.autorecord import AutoRecorder
-from hvdprof.collect.auto.ddp_arguments import DdpNotes, changed_arguments
+from hvdprof.collect.auto.ddp_arguments import DdpNotes, changed_arguments, write_flight_dump
 from hvdprof.collect.auto.discovery import Nameless
-from hvdprof.collect.auto.flight_dump import write_flight_dump
 from hvdprof.collect.engines.ddp_reduction import DdpModel, is_fsdp, is_sharded
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES
 from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
@@ -170,11 +169,7 @@ def record_training(distributed: ModuleType) -> None:
 
 
 class DdpModels:
-    """Wrapped models in the order in which the script made them, none of them kept alive.
-
-    Args:
-        fails: Called with an exception of this part, which never reaches the script.
-    """
+    """Wrapped models in the order in which the script made them, none of them kept alive."""
 
     def __init__(self, fails: Callable[[Exception], None]) -> None:
         self._fails = fails

@@ -19,11 +19,7 @@ R = TypeVar("R")
 
 
 class ProcessRecording:
-    """The recording of one process and of the thread of it that trains.
-
-    Args:
-        tracker: Its steps.
-    """
+    """The recording of one process and of the thread of it that trains."""
 
     def __init__(self, tracker: StepTracker) -> None:
         self.tracker = tracker

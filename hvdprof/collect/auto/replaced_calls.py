@@ -79,12 +79,7 @@ class TorchRecording(Protocol):
 
 
 def hook_torch(torch: ModuleType, recording: TorchRecording) -> None:
-    """Let a recording see the calls from here on.
-
-    Args:
-        torch: The module ``torch``.
-        recording: Its contexts are around the calls of the thread that is recorded.
-    """
+    """Put the contexts of a recording around the calls of its thread from here on."""
     _time_batches(torch.utils.data.dataloader._BaseDataLoaderIter, recording)
     # A thread that prefetches hands its batches over in a queue.
     _time_queues(queue.Queue, recording)

@@ -27,9 +27,6 @@ class StepTracker:
     wait, is known when all recordings are read. Before the first update it drops the step instead.
     Where each of the first steps has such passes, as with a teacher or a generator, they are a part
     of the training.
-
-    Args:
-        settings: What `hvdprof run` asked for.
     """
 
     def __init__(self, settings: AutoSettings) -> None:
@@ -61,9 +58,7 @@ class StepTracker:
     def begin_session(self, num_before: int, timeline: str) -> None:
         """A session of an elastic job begins: steps, warm-up and timeline count anew in it.
 
-        Args:
-            num_before: Updates of the job in earlier sessions, the same on every rank.
-            timeline: The file of Horovod's timeline in this session, empty for none.
+        ``num_before`` is the same on every rank; ``timeline`` is a file, empty for none.
         """
         # Steps that a script trained before the session are not recorded.
         self._drop()
@@ -117,11 +112,7 @@ class StepTracker:
         return collect.phase("forward")
 
     def computes(self, num_samples: int) -> None:
-        """A call that trains begins, whose phases are known only at its end.
-
-        Args:
-            num_samples: Samples that it trains on, on top of those of the step so far.
-        """
+        """A call that trains begins, on more samples; its phases are known only at its end."""
         self._begin()
         self._trains = True
         self._samples.fetched(num_samples)
@@ -212,11 +203,7 @@ class StepTracker:
             raise SystemExit(0)
 
     def end(self, *, has_failed: bool = False) -> None:
-        """The script is over; of the open step, an evaluation is recorded.
-
-        Args:
-            has_failed: Whether the rank failed; an evaluation is then dropped, too.
-        """
+        """The script is over; the open step counts as an evaluation, unless the rank has failed."""
         is_evaluation = self._session.has_evaluation and self.num_ended > 0 and not self._trains
         if self._step is not None and is_evaluation and not has_failed:
             _hooks.end_evaluation()

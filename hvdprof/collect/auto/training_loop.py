@@ -64,10 +64,6 @@ def fetches_of(backward: Sequence[Place], update: Sequence[Place]) -> Fetches | 
 
     Of loops within it, those around the backward pass count, too: they fetch micro-batches. A loop
     over ``range`` counts and fetches nothing by itself.
-
-    Args:
-        backward: The places at a backward pass.
-        update: The places at the update that follows.
     """
     before = {(identity, code): offset for identity, code, offset in backward}
     for identity, code, after in update:
@@ -166,13 +162,7 @@ class LoopProgress:
 
 
 def loop_place(loop: Fetches | None, thread: int, error: BaseException | None) -> str:
-    """``IN_LOOP`` or ``LEFT_LOOP``; empty where the loop is unknown. For any thread.
-
-    Args:
-        loop: The loop that trains.
-        thread: The thread that trains.
-        error: The exception that ended the script; None where none did.
-    """
+    """``IN_LOOP`` or ``LEFT_LOOP``; empty where the loop is unknown. For any thread."""
     if loop is None:
         return ""
     if error is not None:

@@ -50,11 +50,7 @@ class _Batch(NamedTuple):
 
 
 class CopyWaits(Source):
-    """Adds up what the training thread sees; the thread that samples takes the sums.
-
-    Args:
-        clock: Nanoseconds of the host.
-    """
+    """Adds up what the training thread sees; the thread that samples takes the sums."""
 
     scope = names.RANK
 
@@ -172,11 +168,7 @@ COPY_WAITS = CopyWaits()
 
 
 class BatchWaits(Source):
-    """Adds up the fetches of the training thread; the thread that samples takes the sums.
-
-    Args:
-        clock: Nanoseconds.
-    """
+    """Adds up the fetches of the training thread; the thread that samples takes the sums."""
 
     scope = names.RANK
 

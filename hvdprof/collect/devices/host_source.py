@@ -28,11 +28,7 @@ _STAT_TIMES = slice(11, 15)
 
 
 class HostSource(Source):
-    """This host; of a container, what it sees of the host.
-
-    Args:
-        root: Where ``proc`` and ``sys`` are.
-    """
+    """This host by its ``proc`` and ``sys``; of a container, what it sees of the host."""
 
     scope = names.HOST
 
@@ -118,11 +114,7 @@ class HostSource(Source):
 
 
 class KernelFile:
-    """A file that stays open; it reads as empty where there is none.
-
-    Args:
-        path: The file.
-    """
+    """A file that stays open; it reads as empty where there is none."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = -1

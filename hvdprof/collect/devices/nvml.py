@@ -122,7 +122,13 @@ class NvmlGpu:
             own = os.sched_getaffinity(os.getpid())
             values[names.REMOTE] = float(not own & self._near_cores)
         if self._hears_errors:
-            values[names.XID] = self._last_error()
+            # The number of the last XID error; 0 without one. It waits for none.
+            event = _Event()
+            while self._succeeds(
+                "nvmlEventSetWait_v2", self._events, ctypes.byref(event), ctypes.c_uint(0)
+            ):
+                self._xid = float(event.data)
+            values[names.XID] = self._xid
         return values
 
     def close(self) -> None:
@@ -152,15 +158,6 @@ class NvmlGpu:
             # An older driver.
             return False
         return code == 0
-
-    def _last_error(self) -> float:
-        """The number of the last XID error; 0 without one. It waits for none."""
-        event = _Event()
-        while self._succeeds(
-            "nvmlEventSetWait_v2", self._events, ctypes.byref(event), ctypes.c_uint(0)
-        ):
-            self._xid = float(event.data)
-        return self._xid
 
     def _cores_of_node(self) -> frozenset[int]:
         """The cores of the NUMA node of the GPU; empty where the kernel does not say."""

@@ -91,12 +91,7 @@ def asked_hz(environment: Mapping[str, str] = os.environ) -> float:
 
 
 class GpuSource(Source):
-    """The GPU of this process, by NVML, from when torch computes on it.
-
-    Args:
-        gpu: That GPU.
-        opened: Opens it.
-    """
+    """The GPU of this process, by NVML, from when torch computes on it."""
 
     scope = DEVICE
 

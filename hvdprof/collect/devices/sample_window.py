@@ -37,12 +37,7 @@ class Source:
 
 
 class SampleWindow:
-    """The samples of one source since its last line.
-
-    Args:
-        source: What is sampled.
-        now_ns: The time.
-    """
+    """The samples of one source since its last line."""
 
     def __init__(self, source: Source, now_ns: int) -> None:
         self._source = source

@@ -43,11 +43,7 @@ COUNTED_STEP = 1
 
 
 class TorchDevice:
-    """Finds the GPU of this process once torch computes on one.
-
-    Args:
-        device: As the recorder has it: ``cuda``, ``cuda:1``, ``cpu``.
-    """
+    """Finds the GPU of this process (``cuda``, ``cuda:1``) once torch computes on one."""
 
     def __init__(self, device: str) -> None:
         self._device = device
@@ -78,11 +74,7 @@ class TorchDevice:
 
 
 class TorchMemory(Source):
-    """What torch's allocator holds on the GPU of this process.
-
-    Args:
-        device: That GPU.
-    """
+    """What torch's allocator holds on the GPU of this process."""
 
     scope = names.RANK
 
@@ -115,12 +107,7 @@ def is_rocm() -> bool:
 
 
 class RocmGpu(Source):
-    """The GPU of this process, from when torch computes on it.
-
-    Args:
-        gpu: That GPU.
-        report: Says once that a measure cannot be read.
-    """
+    """The GPU of this process, from when torch computes on it."""
 
     scope = names.DEVICE
 
@@ -171,12 +158,7 @@ class RocmGpu(Source):
 
 
 class StepFlops(Source):
-    """Counts the FLOPs of the second step of each segment, where that is a warm-up step.
-
-    Args:
-        gpu: The GPU on which torch computes.
-        report: Called with a message where nothing is counted.
-    """
+    """Counts the FLOPs of the second step of each segment, where that is a warm-up step."""
 
     scope = DEVICE
 

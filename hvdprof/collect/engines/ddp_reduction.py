@@ -9,18 +9,19 @@ everything. So one callback is queued before DDP's and one after it.
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeGuard
 
 from hvdprof.collect.engines.torch_collectives import COLLECTIVES
-from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter, parameters_of
-from hvdprof.collect.steps.step_marks import (
-    COLLECTIVE_PHASE,
-    BucketMarks,
-    StepMarks,
-    WaitMarks,
-    harmless,
+from hvdprof.collect.engines.torch_types import (
+    Model,
+    Optimizer,
+    Parameter,
+    Reduction,
+    parameters_of,
 )
+from hvdprof.collect.guarded_context import harmless
+from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks, WaitMarks
 from hvdprof.collect.steps.time_source import Mark
 from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE
 
@@ -78,7 +79,7 @@ def is_ddp(model: object) -> TypeGuard[DdpModel]:
     return hasattr(model, "reducer") and hasattr(model, "process_group")
 
 
-class DdpReduction:
+class DdpReduction(Reduction):
     """The reduction by ``DistributedDataParallel``.
 
     Args:
@@ -86,17 +87,11 @@ class DdpReduction:
         queue: Asks the running ``backward()`` for a callback at its end; torch's own if not given.
     """
 
-    blocks_in_step = False
-
     def __init__(self, model: DdpModel, queue: Queue | None = None) -> None:
+        super().__init__(model.module)
         self._model = weakref.ref(model)
-        self._names = {id(one): name for name, one in model.module.named_parameters()}
         self._queue = queue or _end_of_backward
         self._begin: Mark | None = None
-
-    def name(self, parameter: Parameter) -> str | None:
-        """Its name in the model inside."""
-        return self._names.get(id(parameter))
 
     def sent_bytes(self, parameter: Parameter) -> int:
         """The bytes after compression by DDP's own hooks; any other hook counts as none."""
@@ -107,17 +102,6 @@ class DdpReduction:
         halved = any(name.startswith(_HALF_WIDTH_HOOKS) for name in hooks)
         width = parameter.element_size()
         return parameter.numel() * (min(width, _HALF_WIDTH) if halved else width)
-
-    def seen_bytes(self) -> Mapping[int, int]:
-        """Nothing: DDP does not store what its hooks submit."""
-        return {}
-
-    def begin_step(self) -> None:
-        """Nothing."""
-
-    def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
-        """Nothing: ``on_ready`` marks the waits."""
-        return []
 
     def on_ready(self, marks: StepMarks) -> Callable[[], None]:
         """Called at the first gradient: surrounds DDP's callback of this backward with two others.
@@ -200,21 +184,8 @@ def is_fsdp(model: object, optimizer: Optimizer) -> bool:
     return any(hasattr(parameter, "device_mesh") for parameter in parameters_of(optimizer))
 
 
-class FsdpReduction:
-    """The reduction by FSDP2.
-
-    Args:
-        model: Gives the names of parameters; it is not kept alive.
-    """
-
-    blocks_in_step = False
-
-    def __init__(self, model: Model) -> None:
-        self._names = {id(one): name for name, one in model.named_parameters()}
-
-    def name(self, parameter: Parameter) -> str | None:
-        """Its name in the model."""
-        return self._names.get(id(parameter))
+class FsdpReduction(Reduction):
+    """The reduction by FSDP2, whose collectives themselves are recorded."""
 
     def sent_bytes(self, parameter: Parameter) -> int:
         """The bytes of the whole gradient, of which each rank keeps a share; 0 on one rank.
@@ -225,21 +196,10 @@ class FsdpReduction:
         is_alone = distributed is None or distributed.get_world_size() == 1
         return 0 if is_alone else parameter.numel() * parameter.element_size()
 
-    def seen_bytes(self) -> Mapping[int, int]:
-        """Nothing."""
-        return {}
-
     def begin_step(self) -> None:
         """Forget the reduce-scatters of the step before: their marks may be used again."""
         if COLLECTIVES.recording is not None:
             COLLECTIVES.recording.last_reduce_scatter = None
-
-    def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
-        """Nothing: the collectives themselves are recorded."""
-        return []
-
-    def on_ready(self, marks: StepMarks) -> None:
-        """Nothing."""
 
     def ready_clock(self, now: Callable[[], Mark]) -> Callable[[], Mark]:
         """What marks a gradient as ready when its hook is called, after it was reduced.

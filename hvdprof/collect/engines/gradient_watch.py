@@ -2,84 +2,22 @@
 
 The hooks are PyTorch's own, on the objects of the script. What a rank submits its gradients to, and
 when it waits for that, the reduction backend says.
+
+Tested by tests/collect/test_recorder.py.
 """
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from hvdprof.collect.engines.ddp_reduction import DdpReduction, FsdpReduction, is_ddp, is_fsdp
 from hvdprof.collect.engines.horovod_reduction import HorovodReduction, is_horovod
-from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter
-from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, BucketMarks, StepMarks, harmless
+from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter, Reduction
+from hvdprof.collect.guarded_context import harmless
+from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, BucketMarks, StepMarks
+from hvdprof.collect.steps.step_writer import MarkedBucket
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.rundir.recording.recorder_format import Tensor
-
-
-class ReductionBackend(Protocol):
-    """The engine that exchanges the gradients of one model and one optimizer.
-
-    ``blocks_in_step`` says that the whole of ``optimizer.step()`` is a wait for other ranks.
-    """
-
-    blocks_in_step: bool
-
-    def name(self, parameter: Parameter) -> str | None:
-        """The name of a parameter's gradient as the engine knows it; None where it has none."""
-
-    def sent_bytes(self, parameter: Parameter) -> int:
-        """Bytes that a rank submits of this gradient per step, after compression."""
-
-    def seen_bytes(self) -> Mapping[int, int]:
-        """Bytes seen when they were submitted, by id of the parameter; replaces ``sent_bytes``."""
-
-    def begin_step(self) -> None:
-        """Forget what remains of an unfinished step."""
-
-    def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
-        """Mark from here on when the rank waits; the calls that end that."""
-
-    def on_ready(self, marks: StepMarks) -> Callable[[], None] | None:
-        """What to call within backward when a gradient is ready; None for nothing.
-
-        It is called until it has set ``marks.is_wait_expected``.
-        """
-
-
-class NoReduction:
-    """Plain torch: every rank keeps its gradients.
-
-    Args:
-        model: Gives the names of parameters.
-    """
-
-    blocks_in_step = False
-
-    def __init__(self, model: Model) -> None:
-        self._names = {id(parameter): name for name, parameter in model.named_parameters()}
-
-    def name(self, parameter: Parameter) -> str | None:
-        """Its name in the model."""
-        return self._names.get(id(parameter))
-
-    def sent_bytes(self, parameter: Parameter) -> int:
-        """0: a rank submits no gradient."""
-        return 0
-
-    def seen_bytes(self) -> Mapping[int, int]:
-        """Nothing."""
-        return {}
-
-    def begin_step(self) -> None:
-        """Nothing."""
-
-    def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
-        """Nothing: the rank never waits."""
-        return []
-
-    def on_ready(self, marks: StepMarks) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +149,12 @@ class GradientWatch:
         return id(optimizer.param_groups[0]["params"]) != self._own_parameters
 
 
-def _backend_of(model: Model, optimizer: Optimizer) -> ReductionBackend:
+def _backend_of(model: Model, optimizer: Optimizer) -> Reduction:
     if is_horovod(optimizer):
         return HorovodReduction(optimizer)
     if is_ddp(model):
         return DdpReduction(model)
-    return FsdpReduction(model) if is_fsdp(model, optimizer) else NoReduction(model)
+    return FsdpReduction(model) if is_fsdp(model, optimizer) else Reduction(model)
 
 
 def _ready_hook(
@@ -236,3 +174,66 @@ def _ready_hook(
             marks.failure = error
 
     return mark_ready
+
+
+class WatchList:
+    """Gradients of several models count as those of one, in the order of their watches."""
+
+    def __init__(self, source: TimeSource, marks: StepMarks) -> None:
+        self._source = source
+        self._marks = marks
+        self._lasting: list[GradientWatch] = []
+        self._of_segment: list[GradientWatch] = []
+
+    def __iter__(self) -> Iterator[GradientWatch]:
+        return iter(self._lasting + self._of_segment)
+
+    def add(self, model: Model, optimizer: Optimizer, *, lasts: bool) -> None:
+        """Attach to an optimizer, until ``detach_segment`` or, if it lasts, ``detach``."""
+        watch = GradientWatch(model, optimizer, self._source, self._marks)
+        (self._lasting if lasts else self._of_segment).append(watch)
+
+    def has(self, optimizer: Optimizer) -> bool:
+        """Whether an optimizer is watched."""
+        return any(watch.is_of(optimizer) for watch in self)
+
+    def begin_step(self) -> None:
+        """Forget the marks of the step before."""
+        for watch in self:
+            watch.begin_step()
+
+    def declared(self) -> list[Tensor]:
+        """The watched tensors as the recorder file has them."""
+        return [tensor for watch in self for tensor in watch.declared()]
+
+    def ready(self) -> list[Mark | None]:
+        """The marks at which gradients of the step became ready; None for those that did not."""
+        return [mark for watch in self for mark in watch.ready]
+
+    def readiness(self) -> list[tuple[str, bool]]:
+        """The names of the watched tensors, and whether they are ready; for any thread."""
+        return [
+            (tensor.name, mark is not None)
+            for watch in self
+            for tensor, mark in zip(watch.tensors, tuple(watch.ready), strict=False)
+        ]
+
+    def placed(self, bucket: BucketMarks) -> MarkedBucket:
+        """A bucket with the places of its gradients among all that are watched."""
+        members: list[int] = []
+        before = 0
+        for watch in self:
+            members += [before + place for place in watch.members(bucket)]
+            before += len(watch.tensors)
+        return bucket.begin, bucket.end, members
+
+    def detach_segment(self) -> None:
+        """Remove the hooks that are there for the segment."""
+        while self._of_segment:
+            self._of_segment.pop().remove()
+
+    def detach(self) -> None:
+        """Remove every hook."""
+        self.detach_segment()
+        while self._lasting:
+            self._lasting.pop().remove()

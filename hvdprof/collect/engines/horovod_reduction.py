@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeGuard
 
-from hvdprof.collect.engines.torch_types import Optimizer, Parameter, SizedTensor
-from hvdprof.collect.guarded_context import print_problem
-from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, StepMarks, harmless
+from hvdprof.collect.engines.torch_types import Optimizer, Parameter, Reduction, SizedTensor
+from hvdprof.collect.guarded_context import harmless, print_problem
+from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, StepMarks
 from hvdprof.collect.steps.time_source import Mark
 
 _OF_HOROVOD = "horovod.torch.compression"
@@ -39,7 +39,7 @@ def is_horovod(optimizer: object) -> TypeGuard[HorovodOptimizer]:
     return hasattr(optimizer, "_compression") and hasattr(optimizer, "_parameter_names")
 
 
-class HorovodReduction:
+class HorovodReduction(Reduction):
     """The reduction by Horovod.
 
     Args:
@@ -83,9 +83,6 @@ class HorovodReduction:
         """
         return self._seen
 
-    def begin_step(self) -> None:
-        """Nothing."""
-
     def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
         """Mark ``synchronize`` where the rank waits in it."""
         optimizer = self._optimizer()
@@ -109,9 +106,6 @@ class HorovodReduction:
 
         optimizer.synchronize = timed
         return [functools.partial(_restore, self._optimizer, weakref.ref(timed), is_own)]
-
-    def on_ready(self, marks: StepMarks) -> None:
-        """Nothing: ``synchronize`` is marked."""
 
     def _enter(self, marks: StepMarks) -> Mark | None:
         if self._looks:

@@ -137,13 +137,7 @@ class StreamRecording(Protocol):
 
 
 class StreamHooks:
-    """The replaced methods of a class of streams.
-
-    Args:
-        kind: ``torch.cuda.Stream``.
-        recording: The recording of this moment, if any.
-        is_compiling: Whether the compiler of torch looks into the calls.
-    """
+    """The replaced methods of a class of streams."""
 
     def __init__(
         self,

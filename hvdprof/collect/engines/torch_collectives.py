@@ -22,12 +22,8 @@ from hvdprof.collect.engines.stream_waits import (
     StreamWaits,
     is_of_fsdp,
 )
-from hvdprof.collect.steps.step_marks import (
-    COLLECTIVE_PHASE,
-    StepMarks,
-    WaitMarks,
-    harmless,
-)
+from hvdprof.collect.guarded_context import harmless
+from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, StepMarks, WaitMarks
 from hvdprof.collect.steps.time_source import HostClock, Mark, TimeSource
 from hvdprof.rundir.recording.recorder_format import (
     REDUCE_SCATTER,
@@ -40,13 +36,7 @@ _NO_GRAPH_TASK = -1
 
 
 class CollectiveWaits:
-    """The waits of one recording in collectives.
-
-    Args:
-        marks: The marks of its open step.
-        source: Where marks come from.
-        torch: The module ``torch``.
-    """
+    """The waits of one recording in collectives."""
 
     def __init__(self, marks: StepMarks, source: TimeSource, torch: Any) -> None:
         self.marks = marks

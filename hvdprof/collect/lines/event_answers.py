@@ -173,13 +173,7 @@ class EventAnswers:
 
 
 class WorkerAnswers(EventAnswers):
-    """The same in a worker of a rank, which trains no steps.
-
-    Args:
-        folder: The folder of the recorder files.
-        rank: The rank.
-        worker: The number of the worker.
-    """
+    """The same in a worker of a rank, which trains no steps."""
 
     def __init__(self, folder: Path, rank: int, worker: int) -> None:
         moment = Moment("", -1, "", threading.main_thread().ident or 0)

@@ -6,12 +6,7 @@ from dataclasses import dataclass, field
 
 from hvdprof.collect.lines.sampler import PlaceName
 from hvdprof.collect.steps.header import LineWriter
-from hvdprof.rundir.recording.line_format import (
-    OTHER_PLACE,
-    CallLine,
-    SampledLine,
-    SamplingLine,
-)
+from hvdprof.rundir.recording.line_format import OTHER_PLACE, CallLine, SampledLine, SamplingLine
 
 HOUR_NS = 3_600_000_000_000
 ROW_BYTES, PLACE_BYTES, PHASE_BYTES, HEAD_BYTES = 18, 30, 70, 200

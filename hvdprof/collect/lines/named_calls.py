@@ -42,13 +42,7 @@ _RETRIES_EVERY_NS = 2_000_000_000
 
 
 class NamedCalls:
-    """Takes note of calls from ``hook`` to ``remove``.
-
-    Args:
-        moment: Says where the training is now.
-        user_code: Says whose code a line is.
-        clock: Nanoseconds.
-    """
+    """Takes note of calls from ``hook`` to ``remove``."""
 
     def __init__(
         self,

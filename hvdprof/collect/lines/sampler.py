@@ -56,11 +56,7 @@ LONGEST_END_S = 2.0
 
 
 class Places:
-    """Numbers of places; each code object that is counted is kept, so that its id stays its own.
-
-    Args:
-        user_code: Says whose code it is.
-    """
+    """Numbers of places; each code object that is counted is kept, so that its id stays its own."""
 
     def __init__(self, user_code: UserCode) -> None:
         self._user_code = user_code
@@ -77,9 +73,6 @@ class Places:
         It is the innermost line of the user's, with the innermost function of a library that it
         has called; where no line is the user's, that function alone. The stage is that of the
         innermost frame of a DataLoader, which may have called the user's line.
-
-        Args:
-            frame: The innermost frame of the thread.
         """
         leaf: CodeType | None = None
         own: FrameType | None = None
@@ -138,12 +131,7 @@ class Places:
 
 
 def user_line(frame: FrameType | None, user_code: UserCode) -> tuple[str, int]:
-    """File and number of the innermost line of the user's; empty and 0 without one.
-
-    Args:
-        frame: The innermost frame of the thread.
-        user_code: Says whose code it is.
-    """
+    """File and number of the innermost line of the user's; empty and 0 without one."""
     while frame is not None:
         if user_code.owner(frame.f_code, frame.f_globals) is Owner.USER:
             return shown_file(frame.f_code.co_filename), frame.f_lineno or 0

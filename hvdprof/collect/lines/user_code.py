@@ -42,23 +42,14 @@ class Owner(Enum):
 
 
 class UserCode:
-    """Decides over code objects.
-
-    Args:
-        main: The module ``__main__`` of the process, where it is known.
-    """
+    """Decides over code objects of a process, by its module ``__main__`` where that is known."""
 
     def __init__(self, main: object = None) -> None:
         self._package = _started_package(main)
         self._owner_of: dict[str, Owner] = {}
 
     def owner(self, code: CodeType, names: Mapping[str, object]) -> Owner:
-        """Whose code it is.
-
-        Args:
-            code: The code.
-            names: Its global names.
-        """
+        """Whose code it is, by the code and its global names."""
         file = code.co_filename
         if code.co_name in _BEGINS and file.endswith(_BEGIN_FILES):
             return Owner.BEGIN

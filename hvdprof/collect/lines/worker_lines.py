@@ -56,13 +56,7 @@ PARENT = ParentRank()
 
 
 class WorkerSamples(SampleTaker):
-    """Sums up the samples of a worker, which knows no steps, over whiles.
-
-    Args:
-        file: Takes the samples.
-        now_ns: The time.
-        answers: What the worker does where its rank is named.
-    """
+    """Sums up the samples of a worker, which knows no steps, over whiles."""
 
     def __init__(self, file: LineFile, now_ns: int, answers: WorkerAnswers | None = None) -> None:
         self._file, self._answers = file, answers

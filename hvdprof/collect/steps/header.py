@@ -31,10 +31,7 @@ MAX_BYTES = 2**29
 
 
 def header_line(
-    identity: Identity,
-    device: str,
-    clock: Callable[[], int] = time.monotonic_ns,
-    engine: str = "",
+    identity: Identity, device: str, clock: Callable[[], int] = time.monotonic_ns, engine: str = ""
 ) -> HeaderLine:
     """The ``header`` line of this process.
 

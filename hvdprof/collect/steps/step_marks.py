@@ -1,14 +1,11 @@
 """The marks of the open step: phases, blocked times, buckets, loss."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Protocol
 
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 DATA_PHASE, FORWARD_PHASE, BACKWARD_PHASE = "data", "forward", "backward"
 OPTIMIZER_PHASE = "optimizer"
@@ -300,20 +297,3 @@ def _is_gap(end: Mark, begin: Mark) -> bool:
     if isinstance(end, int) and isinstance(begin, int):
         return begin - end >= SHORTEST_GAP_NS
     return begin is not end
-
-
-def harmless(marks: StepMarks, hook: Callable[P, R]) -> Callable[P, R | None]:
-    """A hook whose exception does not reach the training: it is stored as ``marks.failure``.
-
-    The hook returns None then and does nothing else: torch is iterating over its hooks, and none
-    may be removed meanwhile.
-    """
-
-    def called(*args: P.args, **kwargs: P.kwargs) -> R | None:
-        try:
-            return hook(*args, **kwargs)
-        except Exception as error:
-            marks.failure = error
-            return None
-
-    return called

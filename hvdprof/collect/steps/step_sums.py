@@ -61,12 +61,7 @@ class KindOfWait:
 
 
 def part_lengths(line: StepLine, parts: Container[str] = PHASE_PARTS) -> dict[str, int]:
-    """Length of each of some phases that the step has, ns, blocked time in it excluded.
-
-    Args:
-        line: A finished step.
-        parts: The names of the phases.
-    """
+    """Length of each of the named phases that a step has, ns, blocked time in it excluded."""
     phases = sorted((phase for phase in line["phases"] if phase[2] > 0), key=_start)
     lengths: dict[str, int] = {}
     for name, _, length in phases:
@@ -88,11 +83,7 @@ def part_lengths(line: StepLine, parts: Container[str] = PHASE_PARTS) -> dict[st
 
 
 def waits_by_kind(line: StepLine) -> dict[str, KindOfWait]:
-    """The waits of a step by their kind, in the order of the first one of each.
-
-    Args:
-        line: A finished step whose blocked time is known.
-    """
+    """The waits of a step by their kind, in the order of the first one of each."""
     blocked: Sequence[Interval] = line["blocked"] or ()
     named = line.get("waits")
     kinds = [(kind, ranks) for kind, _, ranks in named] if named else [(GRAD_REDUCE, 0)]
@@ -183,13 +174,7 @@ def allowed_bytes(elapsed_ns: int) -> int:
 
 
 def next_length(num_steps: int, span_ns: int, goal_ns: int) -> int:
-    """The power of two of steps that takes at most ``goal_ns``, at least 1.
-
-    Args:
-        num_steps: Steps of the window before.
-        span_ns: Its length.
-        goal_ns: The length that the next one should have.
-    """
+    """The power of two of steps (at least 1) that takes at most ``goal_ns``, by the last window."""
     fitting = min(goal_ns * num_steps // max(span_ns, 1), MOST_STEPS)
     return 1 << max(fitting.bit_length() - 1, 0)
 

@@ -82,19 +82,10 @@ class LineTaker(Protocol):
 
 
 class StepWriter:
-    """Passes steps on in their order, once their marks can be read without waiting.
-
-    Args:
-        take: Takes the lines of the steps.
-        source: Where the marks come from.
-        clock: Monotonic nanoseconds of the host.
-    """
+    """Passes steps on in their order, once their marks can be read without waiting."""
 
     def __init__(
-        self,
-        take: LineTaker,
-        source: TimeSource,
-        clock: Callable[[], int] = time.monotonic_ns,
+        self, take: LineTaker, source: TimeSource, clock: Callable[[], int] = time.monotonic_ns
     ) -> None:
         self._take = take
         self._source = source

@@ -47,11 +47,7 @@ class Lengths:
         self.number += 1
 
     def spread(self, num_steps: int) -> Spread:
-        """Sum, median, 95th percentile and largest over the steps of the window.
-
-        Args:
-            num_steps: Steps of the window; those without the part count as 0.
-        """
+        """Sum, median, 95th percentile and largest over the steps of a window; 0 where missing."""
         missing = (num_steps - self.number) // self.every
         ordered = [0] * missing + sorted(self.values)
         last = len(ordered) - 1

@@ -16,12 +16,7 @@ from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.collect.tensorflow.tensorflow_guards import Call, EagerCalls, replace
-from hvdprof.rundir.plan import (
-    TF_CENTRAL_STORAGE,
-    TF_MIRRORED,
-    TF_MULTIWORKER,
-    TF_PARAMETER_SERVER,
-)
+from hvdprof.rundir.plan import TF_CENTRAL_STORAGE, TF_MIRRORED, TF_MULTIWORKER, TF_PARAMETER_SERVER
 
 _KERAS_BATCH = 32
 """What Keras takes of arrays at a time, where nothing is said."""
@@ -38,12 +33,7 @@ _SAME_BATCHES = ("Prefetch", "Options", "Repeat", "Take", "Skip", "Cache", "Para
 
 
 class StrategyRecorder:
-    """The recording of one process, from its first strategy on.
-
-    Args:
-        tf: The module ``tensorflow``.
-        settings: What `hvdprof run` asked for.
-    """
+    """The recording of one process, from its first strategy on."""
 
     def __init__(self, tf: ModuleType, settings: AutoSettings) -> None:
         self._tf = tf

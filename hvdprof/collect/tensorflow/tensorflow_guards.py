@@ -33,10 +33,6 @@ class EagerCalls:
     A batch counts when it is trained on. A batch that was not trained on before the next of the
     same iterator is fetched was for evaluation. With several optimizers the first one ends the
     steps.
-
-    Args:
-        tf: The module ``tensorflow``.
-        recording: That of the process.
     """
 
     def __init__(self, tf: ModuleType, recording: ProcessRecording) -> None:

@@ -53,13 +53,7 @@ _WAITS = {READY: 1, REDUCED: -1}
 
 
 class TensorFlowRecorder:
-    """The recording of one process, from its first distributed optimizer or tape on.
-
-    Args:
-        hvd: The module ``horovod.tensorflow``.
-        tf: The module ``tensorflow``.
-        settings: What `hvdprof run` asked for.
-    """
+    """The recording of one process, from its first distributed optimizer or tape on."""
 
     def __init__(self, hvd: ModuleType, tf: ModuleType, settings: AutoSettings) -> None:
         self._hvd = hvd

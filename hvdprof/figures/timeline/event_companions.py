@@ -33,10 +33,6 @@ def same_event(lanes: Lanes, event: pd.Series) -> tuple[RankEvent, ...]:
     """The same phase of the same step on each rank, the longest first; at most 64 ranks.
 
     Nothing for events of Horovod, which rank 0 alone writes, and where no other rank has it.
-
-    Args:
-        lanes: The lanes of its pass.
-        event: A row of ``run.events``.
     """
     events = lanes.run.events
     if event["phase"] != "part":
@@ -66,10 +62,6 @@ def sampled_lines(lanes: Lanes, event: pd.Series) -> tuple[tuple[str, str], ...]
     """Lines of code that were sampled in the phase and step of an event, by number of samples.
 
     Each as its place and its samples; where several steps were sampled together, those of all.
-
-    Args:
-        lanes: The lanes of its pass.
-        event: A row of ``run.events``.
     """
     samples = lanes.run.table(LINE_SAMPLES.name)
     step = int(event["step"])
@@ -114,10 +106,6 @@ def event_arrivals(lanes: Lanes, event: pd.Series) -> Arrivals | None:
 
     From recorder files where there are some, else from the marks of Horovod's timeline, which notes
     on rank 0 when the request of each rank came in.
-
-    Args:
-        lanes: The lanes of its pass.
-        event: A row of ``run.events``.
     """
     if not event["tensor"]:
         return None

@@ -136,13 +136,7 @@ def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
 
 
 def derived_facts(lanes: Lanes, lane: int, at_ns: int) -> dict[str, object]:
-    """Title, facts and extent of the derived interval at a time of a lane; empty without one.
-
-    Args:
-        lanes: The lanes of a pass.
-        lane: Number of the lane.
-        at_ns: The time, ns since the start of the pass.
-    """
+    """Title, facts and extent of the derived interval at a time of a lane; empty without one."""
     time_ns = lanes.origin_ns + at_ns
     spans = lanes.spans.within(time_ns, time_ns + 1, np.array([lane]))
     found = np.flatnonzero(spans.row < 0)

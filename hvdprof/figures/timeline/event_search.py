@@ -18,10 +18,7 @@ MOST_HITS = 500
 
 _MOST_STEPS = 1_000
 
-_WITHOUT = {
-    "torch": "plain PyTorch without Horovod",
-    "ddp": "DDP: no Horovod timeline",
-}
+_WITHOUT = {"torch": "plain PyTorch without Horovod", "ddp": "DDP: no Horovod timeline"}
 # A gap that a reader can see.
 _SMALLEST_SHARE = 0.01
 
@@ -55,10 +52,6 @@ def events_named(lanes: Lanes, text: str) -> Hits:
     """The events whose activity or tensor contains a text in any case, in order of time.
 
     Of a fused execution each tensor of that name is a hit.
-
-    Args:
-        lanes: The lanes of a pass.
-        text: What is searched for.
     """
     wanted = text.strip().casefold()
     events = lanes.run.events
@@ -137,10 +130,6 @@ def opening_of(analysis: RunAnalysis | None, lanes: Lanes) -> Opening:
 
     Horovod may stop to write before the pass ends: of steps on both sides, the nearest one that its
     timeline holds is shown. The whole pass where it has no steps.
-
-    Args:
-        analysis: The finished analysis; ``None`` where there is none.
-        lanes: The lanes of a pass of its run.
     """
     steps = lanes.steps
     title, found = ("", None) if analysis is None else _finding(analysis, lanes.pass_id)

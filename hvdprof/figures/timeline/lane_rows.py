@@ -43,13 +43,7 @@ class LanesBelow:
 
 
 def pass_rows(events: pd.DataFrame, pass_id: str, rank_parts: Sequence[str]) -> PassRows:
-    """The rows of a pass.
-
-    Args:
-        events: Rows of EVENTS.
-        pass_id: The pass.
-        rank_parts: The phases that ranks draw.
-    """
+    """The rows of a pass."""
     own = _flagged(events["pass_id"], pass_id.__eq__)
     recorder = _flagged(events["source"], "recorder".__eq__)
     timeline = _flagged(events["source"], "timeline".__eq__)
@@ -102,10 +96,6 @@ def execution_lanes(events: pd.DataFrame, rows: Int32s) -> LanesBelow:
 
     Further ones share the last of the four; so do all where there are very many. Of a fused
     execution only the rows of its first tensor are drawn.
-
-    Args:
-        events: Rows of EVENTS.
-        rows: Horovod's intervals in the pass.
     """
     if not len(rows):
         return LanesBelow((), rows, rows)
@@ -150,12 +140,7 @@ def _side_by_side(events: pd.DataFrame, rows: Int32s, lane: Int32s) -> LanesBelo
 
 
 def tensor_lanes(events: pd.DataFrame, rows: Int32s) -> LanesBelow:
-    """A lane for each tensor, in order of their first intervals.
-
-    Args:
-        events: Rows of EVENTS.
-        rows: Horovod's intervals in the pass.
-    """
+    """A lane for each tensor, in order of their first intervals."""
     if not len(rows):
         return LanesBelow((), rows, rows)
     tensor, names = codes_of(events["tensor"])
@@ -181,13 +166,7 @@ def tensor_lanes(events: pd.DataFrame, rows: Int32s) -> LanesBelow:
 
 
 def written_spans(events: pd.DataFrame, rows: Int32s, segments: tuple[str, ...]) -> Ints:
-    """First start and last end of Horovod's events in each segment; -1 where it has none.
-
-    Args:
-        events: Rows of EVENTS.
-        rows: Horovod's intervals in the pass.
-        segments: Names of the segments.
-    """
+    """First start and last end of Horovod's events in each segment; -1 where it has none."""
     segment, names = codes_of(events["segment"])
     numbers = {name: number for number, name in enumerate(segments)}
     number_of = np.array([numbers.get(name, -1) for name in names] + [-1])

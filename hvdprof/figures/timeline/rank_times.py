@@ -96,7 +96,16 @@ class StepTimes:
     def bands(self, ranks: Ints, places: Ints) -> Floats:
         """Quantiles of own work over those ranks in those steps, ns: [steps, len(QUANTILES)]."""
         own = self.own_ns[places][:, np.isin(self.ranks, ranks)]
-        return _over_ranks(own, QUANTILES)
+        if not own.size:
+            return np.full((own.shape[0], len(QUANTILES)), np.nan)
+        if not np.isnan(own).any():
+            whole: Floats = np.quantile(own, QUANTILES, axis=1).T
+            return whole
+        with warnings.catch_warnings():
+            # A step that no rank of the group has recorded.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            partly: Floats = np.nanquantile(own, QUANTILES, axis=1).T
+        return partly
 
     def extremes(self, ranks: Ints) -> list[tuple[int, str]]:
         """The three slowest of the ranks, the median one and the three fastest, each with a word.
@@ -122,12 +131,7 @@ class StepTimes:
 
 
 def step_times(run: Run, pass_id: str) -> StepTimes:
-    """The steps of a pass; those inferred from the timeline where no rank recorded any.
-
-    Args:
-        run: A run directory or standalone files.
-        pass_id: A pass of ``run.events``.
-    """
+    """The steps of a pass; those inferred from the timeline where no rank recorded any."""
     recorded = len(run.steps) > 0
     table = run.steps if recorded else run.table(INFERRED_STEPS.name)
     rows = table[(table["pass_id"] == pass_id).to_numpy(dtype=bool)]
@@ -206,16 +210,3 @@ def _usual_length(segment: Ints, length_ns: Ints, is_warmup: Bools) -> Floats:
         steady = own & ~is_warmup
         usual[own] = np.median(length_ns[steady if steady.any() else own])
     return usual
-
-
-def _over_ranks(own: Floats, quantiles: tuple[float, ...]) -> Floats:
-    if not own.size:
-        return np.full((own.shape[0], len(quantiles)), np.nan)
-    if not np.isnan(own).any():
-        whole: Floats = np.quantile(own, quantiles, axis=1).T
-        return whole
-    with warnings.catch_warnings():
-        # A step that no rank of the group has recorded.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        partly: Floats = np.nanquantile(own, quantiles, axis=1).T
-    return partly

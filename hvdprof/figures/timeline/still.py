@@ -31,11 +31,7 @@ class Still:
 
 
 def still_timeline(analysis: RunAnalysis) -> Still | None:
-    """The steps at which the timeline opens; ``None`` where no rank recorded steps or phases.
-
-    Args:
-        analysis: The finished analysis.
-    """
+    """The steps at which the timeline opens; ``None`` where no rank recorded steps or phases."""
     run = analysis.run
     passes = timeline_passes(run) if len(run.steps) else {}
     if not passes:
@@ -60,7 +56,13 @@ def still_timeline(analysis: RunAnalysis) -> Still | None:
     )
     height = _HEAD + _ROW * len(named) + 2
     axis = _turns(view, height) + _axis(view, height)
-    steps = _steps(view, height)
+    # A line at the begin of each step.
+    starts = view.lanes.steps.start_ns
+    inside = starts[(starts > view.first) & (starts < view.last)]
+    steps = "".join(
+        f'<path d="M{view.x(int(start))} {_HEAD}V{height}" stroke="currentColor" stroke-width="1"/>'
+        for start in inside
+    )
     svg = (
         f'<svg class="still" viewBox="0 0 {_WIDTH} {height}" role="img" '
         f'aria-label="Phases of the ranks in three steps">{names}{boxes}{steps}{axis}</svg>'
@@ -141,13 +143,3 @@ def _axis(view: _View, height: int) -> str:
             f'<path d="M{x} 2V{height}" stroke="#888" stroke-width=".5" stroke-dasharray="1 4"/>'
         )
     return "".join(parts)
-
-
-def _steps(view: _View, height: int) -> str:
-    """A line at the begin of each step."""
-    starts = view.lanes.steps.start_ns
-    inside = starts[(starts > view.first) & (starts < view.last)]
-    return "".join(
-        f'<path d="M{view.x(int(start))} {_HEAD}V{height}" stroke="currentColor" stroke-width="1"/>'
-        for start in inside
-    )

@@ -7,12 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.figures.timeline.derived_spans import (
-    EVALUATION,
-    NAMES,
-    OUTSIDE,
-    derived_spans,
-)
+from hvdprof.figures.timeline.derived_spans import EVALUATION, NAMES, OUTSIDE, derived_spans
 from hvdprof.figures.timeline.lane_rows import (
     categories_of,
     execution_lanes,
@@ -213,12 +208,7 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
 
 
 def own_times(busy: Float64s, blocked_in: Float64s) -> Float64s:
-    """[lanes, categories, bins] Busy times less those of the categories inside; at least 0.
-
-    Args:
-        busy: Of the categories that are shown.
-        blocked_in: ``Lanes.blocked_in``.
-    """
+    """[lanes, categories, bins] Busy times less those of the categories inside; at least 0."""
     own = busy.copy()
     for inner, outer in INSIDE.items():
         own[:, CATEGORIES.index(outer)] -= busy[:, CATEGORIES.index(inner)]

@@ -80,12 +80,7 @@ class Row:
 
 
 def timeline_rows(lanes: Lanes, choice: RowChoice) -> tuple[tuple[Row, ...], int]:
-    """The rows from the top, at most 512 with lanes, and the number of lanes left out for that.
-
-    Args:
-        lanes: The lanes of a pass.
-        choice: What is asked for.
-    """
+    """The rows from the top, at most 512 with lanes, and the number of lanes left out for that."""
     rows = [*_pinned(lanes, choice), *_rank_rows(lanes, choice), *_below(lanes, choice)]
     with_lane = [row for row in rows if row.lane >= 0]
     too_many = len(with_lane) - _MOST_LANES

@@ -51,11 +51,7 @@ class Asked:
 
 
 def view_data(
-    lanes: Lanes,
-    rows: Sequence[Row],
-    choice: RowChoice,
-    asked: Asked,
-    executions: Executions,
+    lanes: Lanes, rows: Sequence[Row], choice: RowChoice, asked: Asked, executions: Executions
 ) -> Json:
     """All that is drawn between ``asked.from_ns`` and ``asked.to_ns``.
 
@@ -112,11 +108,6 @@ def view_shares(lanes: Lanes, drawn: Ints, seen: tuple[int, int]) -> dict[str, f
 
     Of Horovod's the sum over its lanes, so that what overlaps counts each. Turns of hvdprof in the
     view do not count.
-
-    Args:
-        lanes: The lanes of a pass.
-        drawn: Numbers of the lanes that are shown.
-        seen: The view, ns.
     """
     shown = np.unique(drawn)
     first, last = (time - lanes.origin_ns for time in seen)

@@ -89,7 +89,18 @@ def read_dump(path: Path) -> Dump:
         OSError: It cannot be read.
     """
     with _explained(path):
-        return _dump(_mapping(_parsed(_content(path))))
+        content = _mapping(_parsed(_content(path)))
+        raw = [_mapping(entry) for entry in _checked_entries(content)]
+        calls = [call for call in map(call_of, raw) if call is not None]
+        if any(call.name.startswith(ARRIVALS_ONLY) for call in calls):
+            calls = [replace(call, state="") for call in calls]
+        library = content.get("comm_lib_version", content.get("nccl_version"))
+        return Dump(
+            version=_text(content.get("version")),
+            library=_text(library),
+            groups=_groups(content, raw, calls),
+            calls=sorted(calls, key=lambda call: call.created_ns),
+        )
 
 
 def parsed_dump(path: Path) -> dict[str, object]:
@@ -137,20 +148,6 @@ def _parsed(data: bytes) -> object:
         return load_plain(data)
     value: object = json.loads(data)
     return without_surrogates(value) if b"\\u" in data else value
-
-
-def _dump(content: Mapping[str, object]) -> Dump:
-    raw = [_mapping(entry) for entry in _checked_entries(content)]
-    calls = [call for call in map(call_of, raw) if call is not None]
-    if any(call.name.startswith(ARRIVALS_ONLY) for call in calls):
-        calls = [replace(call, state="") for call in calls]
-    library = content.get("comm_lib_version", content.get("nccl_version"))
-    return Dump(
-        version=_text(content.get("version")),
-        library=_text(library),
-        groups=_groups(content, raw, calls),
-        calls=sorted(calls, key=lambda call: call.created_ns),
-    )
 
 
 def _checked_entries(content: Mapping[str, object]) -> Sequence[object]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.flight_recorder.dump_columns import belong_together, check_one_job, group_labels
-from hvdprof.ingest.flight_recorder.dump_file import Dump, DumpCall, DumpGroup, read_dump
+from hvdprof.ingest.flight_recorder.dump_file import Dump, read_dump
 from hvdprof.ingest.recognise import Recognised
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.collective_matching import with_matches
@@ -177,7 +177,16 @@ def _progress(dumps: DumpSet) -> pd.DataFrame:
     rows = Rows(COLLECTIVE_PROGRESS)
     for rank, dump in sorted(dumps.dumps.items()):
         for group in dump.groups.values():
-            pending = _pending(dump, group)
+            done = group.completed
+            waiting = [
+                call
+                for call in dump.calls
+                if call.group == group.name
+                and not call.is_p2p
+                and call.state != "completed"
+                and (done is None or call.seq > done)
+            ]
+            pending = min(waiting, key=lambda call: call.seq, default=None)
             rows.add(
                 job=dumps.name,
                 file=dumps.files[rank],
@@ -211,19 +220,6 @@ def _point_to_point(dumps: DumpSet) -> set[str]:
                 desc = dump.groups[call.group].desc if call.group in dump.groups else ""
                 found |= {call.group} if desc in _UNDESCRIBED else {call.group, desc}
     return found
-
-
-def _pending(dump: Dump, group: DumpGroup) -> DumpCall | None:
-    done = group.completed
-    waiting = [
-        call
-        for call in dump.calls
-        if call.group == group.name
-        and not call.is_p2p
-        and call.state != "completed"
-        and (done is None or call.seq > done)
-    ]
-    return min(waiting, key=lambda call: call.seq, default=None)
 
 
 def _calls(dumps: DumpSet) -> pd.DataFrame:

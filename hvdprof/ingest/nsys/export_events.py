@@ -35,14 +35,7 @@ _MARKS = (34, 65)
 _WITHOUT_THREAD = 24
 _PID = 0xFFFFFF
 _CACHED_NAMES = 65_536
-_PAYLOADS = (
-    "uint64Value",
-    "int64Value",
-    "doubleValue",
-    "uint32Value",
-    "int32Value",
-    "floatValue",
-)
+_PAYLOADS = ("uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue")
 _PROCESS_UNKNOWN = "process not recorded"
 
 Row = tuple[object, ...]

@@ -40,8 +40,7 @@ def read_nsys_export(path: Path) -> list[tuple[str, pd.DataFrame]]:
     """
     export = read_export(path)
     is_nccl = np.isin(
-        export.name_ids,
-        [number for number, name in export.names.items() if is_nccl_kernel(name)],
+        export.name_ids, [number for number, name in export.names.items() if is_nccl_kernel(name)]
     )
     gpus, kernels, of_steps = Rows(NSYS_GPUS), Rows(NSYS_NCCL_KERNELS), Rows(NSYS_STEPS)
     file, calls = shown_name(path), []
@@ -103,11 +102,7 @@ def _calls(export: Export, file: str) -> pd.DataFrame:
 
 
 def _add_kernels(
-    rows: Rows,
-    export: Export,
-    chosen: np.ndarray,
-    computing: Intervals,
-    place: Place,
+    rows: Rows, export: Export, chosen: np.ndarray, computing: Intervals, place: Place
 ) -> None:
     file, pid, device, rank = place
     for number in np.unique(export.name_ids[chosen]).tolist():

@@ -21,11 +21,7 @@ from hvdprof.model.schema import Table
 from hvdprof.model.tables.line_tables import LINE_SAMPLES, LINE_SAMPLING, NAMED_CALLS
 from hvdprof.model.tables.sample_tables import DEVICE_SAMPLES, HOST_SAMPLES, RANK_SAMPLES
 from hvdprof.rundir.json_codec import whole_lines
-from hvdprof.rundir.recording.line_format import (
-    WORKER_PROCESS,
-    CallLine,
-    SampledLine,
-)
+from hvdprof.rundir.recording.line_format import WORKER_PROCESS, CallLine, SampledLine
 from hvdprof.rundir.recording.recorder_codec import from_bytes
 from hvdprof.rundir.recording.sample_format import DEVICE, HOST, MEASURES, RANK
 from hvdprof.rundir.regular_file import open_regular
@@ -48,9 +44,6 @@ class RankLines:
     """What a rank and its workers wrote, as rows of the tables without pass and rank.
 
     Places have numbers of their own, anew from each ``sampling`` line of a file on.
-
-    Args:
-        recording: What the recorder of the rank wrote.
     """
 
     recording: RecorderFile
@@ -163,13 +156,7 @@ def lines_of_rank(
     recording: RecorderFile,
     reading: Callable[[Path], AbstractContextManager[object]],
 ) -> tuple[RankLines, list[Note]]:
-    """What the files of a rank hold, and clauses on what could not be used of them.
-
-    Args:
-        paths: The files of the rank and its workers.
-        recording: What its recorder wrote.
-        reading: A context around the reading of a file.
-    """
+    """What the files of a rank hold, and clauses on what could not be used of them."""
     lines, notes = RankLines(recording), []
     for path in paths:
         try:

@@ -194,8 +194,7 @@ def part_block(
         "step": steps[:, 0],
         "phase": "part",
         "activity": pd.Categorical.from_codes(
-            np.asarray(segment.part_codes),
-            dtype=dtype_of_names(tuple(segment.part_names)),
+            np.asarray(segment.part_codes), dtype=dtype_of_names(tuple(segment.part_names))
         ),
         "collective": "",
         "tensor": "",

@@ -116,12 +116,7 @@ def waits(line: StepLine) -> list[tuple[str, int, int, int, int]]:
 
 
 def evaluation_end(line: StepLine, pieces: Sequence[tuple[str, int, int]]) -> int:
-    """The end of the last evaluation after the begin of the step, ns; -1 without one.
-
-    Args:
-        line: A ``step`` line.
-        pieces: Its ``intervals``.
-    """
+    """The end of the last evaluation after the begin of the step, ns; -1 without one."""
     if not line.get("evaluation"):
         return -1
     ends = (offset + length for name, offset, length in pieces if name == EVALUATION)

@@ -11,7 +11,7 @@ from hvdprof.ingest.kineto.traced_pass import read_traces
 from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.phase_logs import add_phase_logs
 from hvdprof.ingest.recognise import Kind, Recognised, recognise, recognise_all
-from hvdprof.ingest.rundir.attached_recordings import read_recordings
+from hvdprof.ingest.rundir.flight_files import read_recordings
 from hvdprof.ingest.sources.listing import rank_in_name, unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.tables.run_builder import RunBuilder

@@ -33,12 +33,7 @@ from hvdprof.ingest.rundir.attached_size import (
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.model.cell_key import UNKNOWN
-from hvdprof.rundir.attached import (
-    AttachedFile,
-    AttachedKind,
-    attached_files,
-    attached_settings,
-)
+from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files, attached_settings
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,

@@ -78,10 +78,6 @@ def with_seen_engines(segments: Sequence[Block], waits: Sequence[Block]) -> list
     The launcher of DDP starts scripts of FSDP2, too, whose ranks gather parameters, and loops that
     reduce by collectives of their own. One rank of FSDP2 alone gathers nothing, so the launches of
     a model have one engine.
-
-    Args:
-        segments: The rows of all launches.
-        waits: Pieces of WAITS.
     """
     engine_of: dict[tuple[object, object], str] = {}
     for block in waits:
@@ -171,7 +167,18 @@ def with_reached_statuses(run: Run) -> Run:
         for segment in record.segments if record.status in _OPEN_PASS else ():
             segment.status = reached.get((record.id, segment.segment.id), segment.status)
             if run.manifest.status not in NOT_ENDED:
-                _cut_off(run.manifest, record, segment)
+                if record.session:
+                    # A session that anything ended is as complete as any.
+                    segment.status = Status.DONE
+                elif segment.status == Status.RUNNING:
+                    segment.status = Status.PARTIAL
+                    segment.failure = (
+                        Failure(reason=KILLED)
+                        if run.manifest.was_killed
+                        else Failure(reason=WAS_INTERRUPTED, kind=FailureKind.INTERRUPTED)
+                    )
+                elif segment.status in NOT_ENDED:
+                    segment.status = Status.INTERRUPTED
         if record.status == Status.RUNNING and run.manifest.status not in NOT_ENDED:
             record.status = Status.INTERRUPTED
     statuses = {
@@ -181,18 +188,3 @@ def with_reached_statuses(run: Run) -> Run:
     }
     settled = rows.assign(status=[statuses[key] for key in reached])
     return replace(run, frames={**run.frames, SEGMENTS.name: SEGMENTS.frame(settled)})
-
-
-def _cut_off(manifest: Manifest, record: PassRecord, segment: SegmentRecord) -> None:
-    if record.session:
-        # A session that anything ended is as complete as any.
-        segment.status = Status.DONE
-    elif segment.status == Status.RUNNING:
-        segment.status = Status.PARTIAL
-        segment.failure = (
-            Failure(reason=KILLED)
-            if manifest.was_killed
-            else Failure(reason=WAS_INTERRUPTED, kind=FailureKind.INTERRUPTED)
-        )
-    elif segment.status in NOT_ENDED:
-        segment.status = Status.INTERRUPTED

@@ -53,9 +53,6 @@ def match_collectives(calls: Mapping[int, Sequence[SubmittedCall]]) -> Matching:
     A call with a sequence number matches those of the same group and number, provided that
     collective, type and size are the same. Others match by their order within a step and a group;
     where the ranks differ, those in between are skipped, and the next step begins anew.
-
-    Args:
-        calls: The calls of each rank.
     """
     ids = {rank: np.full(len(own), NO_MATCH, dtype=np.int64) for rank, own in calls.items()}
     num_calls, number = 0, 0

@@ -18,14 +18,7 @@ from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.log_tables import NOTES
-from hvdprof.model.tables.run_tables import (
-    ARRIVALS,
-    EVENTS,
-    GRADIENTS,
-    RANKS,
-    STEPS,
-    WAITS,
-)
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, GRADIENTS, RANKS, STEPS, WAITS
 from hvdprof.model.tables.timeline_tables import TIMELINES
 from hvdprof.model.tables.window_tables import EVALUATIONS, WINDOWS
 from hvdprof.rundir.manifest import Manifest
@@ -209,15 +202,7 @@ def below_each_other(table: Table, frames: list[pd.DataFrame]) -> pd.DataFrame:
 
 COLLECTIVE = "ALLREDUCE"
 
-_OF_EVENTS = (
-    "step",
-    "tensor",
-    "occurrence",
-    "fusion_id",
-    "start_ns",
-    "dur_ns",
-    "clock_error_ns",
-)
+_OF_EVENTS = ("step", "tensor", "occurrence", "fusion_id", "start_ns", "dur_ns", "clock_error_ns")
 
 
 def bucket_blocks(

@@ -225,11 +225,7 @@ def write_summary(
 
 
 def write_events(
-    path: Path,
-    context: EventContext,
-    size: int,
-    writers: Mapping[str, TableWriter],
-    folder: Path,
+    path: Path, context: EventContext, size: int, writers: Mapping[str, TableWriter], folder: Path
 ) -> None:
     """Read a timeline and write EVENTS.
 

@@ -16,8 +16,7 @@ from hvdprof.ingest.timeline.meaning.fact_counts import (
     PendingNegotiation,
     with_missing_ranks,
 )
-from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts, facts_of
-from hvdprof.ingest.timeline.meaning.file_notes import notes_of
+from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts, facts_of, notes_of
 from hvdprof.ingest.timeline.meaning.semantics import semantics_of
 from hvdprof.ingest.timeline.meaning.step_inference import InferredSteps, infer_steps
 from hvdprof.ingest.timeline.meaning.ticks import cycle_of

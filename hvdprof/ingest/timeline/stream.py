@@ -90,11 +90,7 @@ def read_in_parts(
         raise NotInPartsError
     with open_regular(path) as source:
         chunks = Chunks(
-            source,
-            path.stat().st_size,
-            chunk_bytes=chunk_bytes,
-            progress=progress,
-            text_bytes=size,
+            source, path.stat().st_size, chunk_bytes=chunk_bytes, progress=progress, text_bytes=size
         )
         cutter = _Cutter(take)
         pairing = FastPairing(cutter.offer, row_group=rows_at_once or ROWS_AT_ONCE)

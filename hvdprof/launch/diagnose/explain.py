@@ -8,12 +8,7 @@ import signal
 from collections.abc import Callable
 
 from hvdprof import units
-from hvdprof.launch.diagnose.failure_evidence import (
-    NOTHING_SEEN,
-    Evidence,
-    LastSeen,
-    signal_number,
-)
+from hvdprof.launch.diagnose.failure_evidence import NOTHING_SEEN, Evidence, LastSeen, signal_number
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_progress import PassProgress, first_stack, positions, rank_behind
 from hvdprof.launch.processes.launch_process import LaunchOutcome

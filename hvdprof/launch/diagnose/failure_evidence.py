@@ -103,13 +103,7 @@ class MemoryWatch:
 
 
 def with_place(failure: Failure, progress: PassProgress, num_out_of_memory: int) -> Failure:
-    """The failure with the host of its rank, and with what the kernel did meanwhile.
-
-    Args:
-        failure: What happened.
-        progress: The ranks, whose headers name their hosts.
-        num_out_of_memory: Processes that this kernel ended for lack of memory meanwhile.
-    """
+    """The failure with the host of its rank, and with what the kernel did meanwhile."""
     state = None if failure.rank is None else progress.ranks.get(failure.rank)
     header = state.header if state else None
     host = str(header["host"]["hostname"]) if header and "host" in header else None

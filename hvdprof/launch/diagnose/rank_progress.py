@@ -151,12 +151,7 @@ def _read(state: RankState, text: bytes) -> None:
 
 
 def positions(progress: PassProgress, blocked: Sequence[StalledRank]) -> str:
-    """How far each rank was, and where it is blocked, in one clause.
-
-    Args:
-        progress: The steps of the ranks.
-        blocked: Those whose step had not ended for long.
-    """
+    """How far each rank was, and where it is blocked, in one clause."""
     states = sorted(progress.ranks.values(), key=lambda state: state.rank)
     if not states:
         return "no rank had begun to record"
@@ -192,12 +187,7 @@ def rank_behind(progress: PassProgress) -> int | None:
 
 
 class RankProcesses:
-    """Looks at the processes of the ranks that run on this host.
-
-    Args:
-        size: Number of ranks.
-        clock: Seconds of a monotonic clock.
-    """
+    """Looks at the processes of the ranks that run on this host."""
 
     def __init__(self, size: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._size = size

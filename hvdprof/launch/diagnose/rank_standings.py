@@ -37,13 +37,7 @@ class RankStandings:
         return {rank: state for rank, state in states if state is not None}
 
     def stall(self, states: States, waiting: Sequence[WatchState], number: int) -> Stall:
-        """The stall in which ranks wait, in the earliest of their steps.
-
-        Args:
-            states: All ranks.
-            waiting: Those that wait, at least one.
-            number: The number of the stall.
-        """
+        """The stall in which ranks wait, in the earliest of their steps."""
         step = min(state.step for state in waiting)
         submitted = list(
             dict.fromkeys(name for state in waiting if state.step == step for name in state.ready)

@@ -114,11 +114,7 @@ class StalledRank:
         ]
 
     def action(self, *, at_end: bool = False) -> str:
-        """What to do about it, one sentence.
-
-        Args:
-            at_end: Whether the job is over.
-        """
+        """What to do about it while the job runs, or at its end; one sentence."""
         # A command that needs a process is proposed where it is known, and still there.
         is_reachable = not at_end and bool(self.host) and self.pid is not None
         actions = _ACTIONS if is_reachable else {**_ACTIONS, **_WITHOUT_PROCESS}

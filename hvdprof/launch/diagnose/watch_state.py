@@ -118,12 +118,7 @@ class RankWait:
 def different_waits(
     waits: Sequence[RankWait], ready: Mapping[int, Sequence[str]]
 ) -> list[RankWait]:
-    """The waits with the tensors that not all ranks have submitted; none where all are the same.
-
-    Args:
-        waits: One for each rank.
-        ready: The gradients of the step that each rank has submitted.
-    """
+    """The waits with the tensors that not all ranks have submitted; none where all are the same."""
     common = set.intersection(*(set(names) for names in ready.values())) if ready else set()
     kinds = {
         (wait.step, wait.collective, wait.place, frozenset(ready.get(wait.rank, ())) - common)
@@ -184,9 +179,6 @@ def unequal_batches(states: Mapping[int, WatchState]) -> UnequalBatches | None:
 
     A rank that pauses between two epochs is none of them, unless the others are still in the epoch
     that it has ended: they wait in the next one, where it evaluates or writes a checkpoint alone.
-
-    Args:
-        states: What each rank wrote last.
     """
     inside = [
         state

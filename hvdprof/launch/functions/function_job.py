@@ -30,7 +30,6 @@ from hvdprof.launch.processes.launch_process import (
     ProgressTimeout,
     Watch,
 )
-from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.written_file import append_run_bytes, make_run_folders, open_run_file
 
 
@@ -96,7 +95,13 @@ class FunctionJob:
             StorageError: The pass folder cannot be written.
         """
         for end in ends:
-            _keep_files(end, launch.paths)
+            root = launch.paths.folder.resolve()
+            for name, data in end.files.items():
+                path = (root / name).resolve()
+                if not path.is_relative_to(root):
+                    raise StorageError(f"Rank {end.rank} named a file outside of the run: {name}.")
+                make_run_folders(path.parent)
+                _write(path, zlib.decompress(data))
         raised = [end for end in ends if end.error]
         if raised:
             with open_run_file(launch.paths.stderr) as errors:
@@ -116,16 +121,6 @@ def name_of(function: Callable[..., object]) -> str:
 def returned(values: Sequence[bytes | None]) -> list[Any]:
     """What the ranks of a launch returned, by rank; None where a rank was ended before."""
     return [None if value is None else pickle.loads(value) for value in values]
-
-
-def _keep_files(end: RankEnd, paths: PassPaths) -> None:
-    root = paths.folder.resolve()
-    for name, data in end.files.items():
-        path = (root / name).resolve()
-        if not path.is_relative_to(root):
-            raise StorageError(f"Rank {end.rank} named a file outside of the run: {name}.")
-        make_run_folders(path.parent)
-        _write(path, zlib.decompress(data))
 
 
 def _tagged(ends: Sequence[RankEnd]) -> Iterator[str]:

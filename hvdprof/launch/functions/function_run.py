@@ -28,8 +28,9 @@ from hvdprof.launch.plan.run_options import (
 )
 from hvdprof.launch.processes.launch_process import Launch, LaunchOutcome
 from hvdprof.launch.remote.remote_launch import ready_hosts
-from hvdprof.launch.run.bench_run import find_tools, sweep_of
+from hvdprof.launch.run.bench_run import sweep_of
 from hvdprof.launch.run.run_folder import make_run_folder
+from hvdprof.launch.run.script_launcher import find_tools
 from hvdprof.launch.run.script_run import prepare_function
 from hvdprof.launch.run.sweep_state import SilentProgress
 from hvdprof.machine.mpi import OPENMPI, Mpi

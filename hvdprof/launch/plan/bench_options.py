@@ -18,12 +18,7 @@ from hvdprof.launch.plan.options import (
 )
 from hvdprof.launch.plan.preflight import Sizes
 from hvdprof.launch.plan.run_options import ENV_HELP, NET_HELP
-from hvdprof.rundir.plan import (
-    DATA_PARALLEL_ENGINE,
-    DDP_ENGINE,
-    HOROVOD_ENGINE,
-    TF_ENGINES,
-)
+from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, DDP_ENGINE, HOROVOD_ENGINE, TF_ENGINES
 
 Names = str | Sequence[str]
 """Names: ``"none,fp16"`` or ``("none", "fp16")``."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hvdprof.launch.plan.bench_options import ADASUM, AVERAGE, FP16, NO_COMPRESSION
-from hvdprof.launch.plan.hosts import Capacity, can_pin, crowds, parse_hosts, ranks_by_host
+from hvdprof.launch.plan.hosts import Capacity, can_pin, crowds, lacks_slots, placement
 from hvdprof.launch.plan.options import IN_A_JOB
 from hvdprof.launch.plan.run_options import TrainingOptions
-from hvdprof.launch.plan.settings import ModelSettings, Resolved, Settings
-from hvdprof.launch.plan.workload import SCRIPT_SEGMENT
+from hvdprof.launch.plan.settings import ModelSettings, Settings
+from hvdprof.launch.plan.workload import SCRIPT_SEGMENT, backend_of
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import (
     DATA_PARALLEL_ENGINE,
@@ -21,11 +21,13 @@ from hvdprof.rundir.plan import (
     KERAS_TWIN,
     KERAS_TWINS,
     TF_ENGINES,
-    TORCH_DISTRIBUTED_ENGINES,
     TORCH_ENGINE,
     Segment,
     num_beside,
 )
+
+Setting = tuple[str, str, str]
+"""The engine, the compression and the reduction of a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,10 @@ def _reference_groups(
     groups: list[_Group] = []
     for size in settings.sizes:
         if size == 1 and not set(settings.engines) <= set(TF_ENGINES):
-            groups.append(_Group(1, TORCH_ENGINE, tuple(_baseline(settings))))
+            baselines = (
+                _segment(settings, model, 1, engine=TORCH_ENGINE) for model in settings.models
+            )
+            groups.append(_Group(1, TORCH_ENGINE, tuple(baselines)))
         for engine in settings.engines:
             cells = tuple(_cells(settings, capacity, size, engine, skipped))
             if cells:
@@ -72,7 +77,7 @@ def _reference_groups(
 def _script_groups(settings: Settings, skipped: list[Skipped]) -> Iterator["_Group"]:
     model = settings.models[0]
     for size in settings.sizes:
-        reason = _reason_by_hosts(settings, size)
+        reason = lacks_slots(settings, size)
         (engine,) = settings.engines
         if reason:
             skipped.append(
@@ -130,12 +135,7 @@ def _rounds(settings: Settings, groups: list[_Group]) -> Iterator[_Launch]:
                     yield _Launch(Mode.ATTRIBUTION, group, repeat)
 
 
-def _pass(
-    settings: Settings,
-    capacity: Capacity,
-    number: int,
-    launch: _Launch,
-) -> PassRecord:
+def _pass(settings: Settings, capacity: Capacity, number: int, launch: _Launch) -> PassRecord:
     size, segments, engine = launch.group.size, launch.group.segments, launch.group.engine
     # DDP writes no timeline: the communication hook records into the recorder files.
     timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE
@@ -150,7 +150,7 @@ def _pass(
         mode=launch.mode,
         size=size,
         repeat=launch.repeat,
-        controller=_backend(settings, engine),
+        controller=backend_of(settings, engine),
         oversubscribed=bool(crowds(settings, capacity, placed)),
         # A script places itself; its ranks record afterwards whether each had cores of its own.
         pinned=not (settings.script or beside)
@@ -161,20 +161,6 @@ def _pass(
         ],
         session=0 if settings.elastic else None,
     )
-
-
-def _backend(settings: Settings, engine: str) -> str:
-    """What the ranks reduce with: Horovod's controller, or the backend of another engine."""
-    if engine in TORCH_DISTRIBUTED_ENGINES:
-        return "nccl" if settings.device == "cuda" else "gloo"
-    if engine == DATA_PARALLEL_ENGINE:
-        return "copies"
-    return "grpc" if engine in TF_ENGINES else settings.controller
-
-
-def _baseline(settings: Settings) -> Iterator[Segment]:
-    for model in settings.models:
-        yield _segment(settings, model, 1, engine=TORCH_ENGINE)
 
 
 def _cells(
@@ -226,16 +212,9 @@ def _segment(settings: Settings, model: ModelSettings, size: int, *, engine: str
 
 
 def reason_to_skip(
-    settings: Settings,
-    capacity: Capacity,
-    size: int,
-    model: ModelSettings,
-    setting: tuple[str, str, str],
+    settings: Settings, capacity: Capacity, size: int, model: ModelSettings, setting: Setting
 ) -> str:
-    """Why a cell does not run, or would not be what its name says; empty where it runs.
-
-    ``setting`` is its engine, compression and reduction.
-    """
+    """Why a cell does not run, or would not be what its name says; empty where it runs."""
     engine, compression, reduction = setting
     if engine in TF_ENGINES and (reason := _reason_against_tf(settings, model, setting)):
         return reason
@@ -245,7 +224,7 @@ def reason_to_skip(
         reason := _reason_against_data_parallel(settings, capacity, size, setting)
     ):
         return reason
-    if reason := _reason_by_hosts(settings, size):
+    if reason := lacks_slots(settings, size):
         return reason
     if settings.of_models.scaling == "strong" and model.batch_size % size:
         return f"the global batch of {model.batch_size} cannot be divided by {size} ranks"
@@ -256,9 +235,7 @@ def reason_to_skip(
     return ""
 
 
-def _reason_against_tf(
-    settings: Settings, model: ModelSettings, setting: tuple[str, str, str]
-) -> str:
+def _reason_against_tf(settings: Settings, model: ModelSettings, setting: Setting) -> str:
     if model.name not in KERAS_TWINS:
         return f"no twin in Keras; strategies of tf.distribute train {' and '.join(KERAS_TWINS)}"
     if setting[1:] != (NO_COMPRESSION, AVERAGE):
@@ -282,7 +259,7 @@ def _reason_against_ddp(settings: Settings, reduction: str) -> str:
 
 
 def _reason_against_data_parallel(
-    settings: Settings, capacity: Capacity, size: int, setting: tuple[str, str, str]
+    settings: Settings, capacity: Capacity, size: int, setting: Setting
 ) -> str:
     if settings.hosts or settings.launcher in IN_A_JOB:
         return "DataParallel is one process on this host"
@@ -292,12 +269,6 @@ def _reason_against_data_parallel(
         return "with one replica DataParallel is plain torch"
     num_gpus = capacity.gpus_by_host.get("localhost") or 0
     return f"DataParallel needs {size} GPUs, not {num_gpus}" if num_gpus < size else ""
-
-
-def _reason_by_hosts(settings: Settings, size: int) -> str:
-    if settings.hosts and sum(host.slots for host in parse_hosts(settings.hosts)) < size:
-        return f"--hosts {settings.hosts} has fewer than {size} slots"
-    return ""
 
 
 def _reason_against_adasum(settings: Settings, capacity: Capacity, size: int) -> str:
@@ -321,23 +292,6 @@ def _reason_against_adasum_of_hosts(placed: dict[str, int]) -> str:
     if not _is_power_of_two(len(placed)):
         return f"Adasum over NCCL needs a power of two of hosts, not {len(placed)}"
     return ""
-
-
-def placement(settings: Resolved, size: int) -> dict[str, int]:
-    """How many ranks each host gets at a size; this host is ``localhost`` where none are named."""
-    if settings.hosts is None:
-        return {"localhost": size}
-    return ranks_by_host(parse_hosts(settings.hosts), size)
-
-
-def hosts_argument(settings: Settings, size: int) -> str | None:
-    """The hosts of a launch with just the slots that it fills, None for this host alone.
-
-    `horovodrun` starts a rank in every slot of `-H`, more than `-np` if there are more.
-    """
-    if settings.hosts is None:
-        return None
-    return ",".join(f"{host}:{ranks}" for host, ranks in placement(settings, size).items())
 
 
 def _is_power_of_two(number: int) -> bool:

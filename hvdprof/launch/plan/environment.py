@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping, Sequence
 
-from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.bench_options import BenchOptions
@@ -12,7 +11,7 @@ from hvdprof.launch.plan.preflight import MPI
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import workload_environment
 from hvdprof.machine.mpi import OPENMPI, Mpi
-from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS, ddp_argument
+from hvdprof.rundir.launch_format import BUCKET_CAP, DDP_ARGUMENTS, FLIGHT_FOLDER, ddp_argument
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import OTHER_ENGINES, TORCH_DISTRIBUTED_ENGINES
@@ -29,12 +28,7 @@ OPENMPI_TRANSPORTS, NOT_LIBFABRIC = "OMPI_MCA_btl", "^ofi"
 ``MPI_Finalize`` of Open MPI 4.1 sleep for a second."""
 
 CHANGING_WHAT_IS_MEASURED = frozenset(
-    {
-        "HOROVOD_TIMELINE",
-        "HOROVOD_TIMELINE_MARK_CYCLES",
-        "HOROVOD_AUTOTUNE",
-        "HOROVOD_AUTOTUNE_LOG",
-    }
+    {"HOROVOD_TIMELINE", "HOROVOD_TIMELINE_MARK_CYCLES", "HOROVOD_AUTOTUNE", "HOROVOD_AUTOTUNE_LOG"}
 )
 _DISTURBING = CHANGING_WHAT_IS_MEASURED | frozenset(
     {

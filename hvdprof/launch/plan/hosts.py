@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hvdprof.collect.clock.clock_exchange import own_addresses
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.settings import Settings
+from hvdprof.launch.plan.settings import Resolved, Settings
 from hvdprof.rundir.regular_file import is_host_name
 
 Placement = Mapping[str, int]
@@ -198,3 +198,27 @@ def fit_together(num_ranks: int, num_parameters: int, available_bytes: int | Non
         return False
     each_bytes = PROCESS_BYTES + BYTES_PER_PARAMETER * num_parameters
     return num_ranks * each_bytes <= USABLE_SHARE * available_bytes
+
+
+def lacks_slots(settings: Settings, size: int) -> str:
+    """Why hosts that are named have no room for a size; empty where they do."""
+    if settings.hosts and sum(host.slots for host in parse_hosts(settings.hosts)) < size:
+        return f"--hosts {settings.hosts} has fewer than {size} slots"
+    return ""
+
+
+def placement(settings: Resolved, size: int) -> dict[str, int]:
+    """How many ranks each host gets at a size; this host is ``localhost`` where none are named."""
+    if settings.hosts is None:
+        return {"localhost": size}
+    return ranks_by_host(parse_hosts(settings.hosts), size)
+
+
+def hosts_argument(settings: Settings, size: int) -> str | None:
+    """The hosts of a launch with just the slots that it fills, None for this host alone.
+
+    `horovodrun` starts a rank in every slot of `-H`, more than `-np` if there are more.
+    """
+    if settings.hosts is None:
+        return None
+    return ",".join(f"{host}:{ranks}" for host, ranks in placement(settings, size).items())

@@ -102,11 +102,7 @@ class PredictOptions:
         panel=DESIGN,
     )
     hosts_of: int | None = option(
-        None,
-        "Ranks per host; as in the run when not given.",
-        "--hosts-of",
-        panel=NETWORK,
-        lowest=1,
+        None, "Ranks per host; as in the run when not given.", "--hosts-of", panel=NETWORK, lowest=1
     )
     link: tuple[str, ...] = option(
         (),
@@ -250,10 +246,7 @@ class SelftestOptions(RankOptions):
         panel=MEASUREMENT,
     )
     limit: Amount = option(
-        DEFAULT_LIMIT,
-        "No launch starts after this time, 5m or 90s.",
-        "--limit",
-        panel=MEASUREMENT,
+        DEFAULT_LIMIT, "No launch starts after this time, 5m or 90s.", "--limit", panel=MEASUREMENT
     )
     output: str | Path | None = option(
         None,

@@ -76,10 +76,7 @@ class ScriptOptions(TrainingOptions):
         (), "The script after `--`, as one rank starts it: python train.py ARGS.", panel=DESIGN
     )
     budget: Amount | None = option(
-        None,
-        "Repeat until this time is used, 5m or 90s.",
-        "--budget",
-        panel=MEASUREMENT,
+        None, "Repeat until this time is used, 5m or 90s.", "--budget", panel=MEASUREMENT
     )
     interleave: bool = option(
         True,
@@ -109,11 +106,7 @@ class ScriptOptions(TrainingOptions):
         panel=ELASTIC,
     )
     slots: int | None = option(
-        None,
-        "Slots of hosts that stand without a number.",
-        "--slots",
-        panel=ELASTIC,
-        lowest=1,
+        None, "Slots of hosts that stand without a number.", "--slots", panel=ELASTIC, lowest=1
     )
     network_interface: str | None = option(
         None,

@@ -107,10 +107,7 @@ class TuneOptions(ScriptOptions):
         panel=MEASUREMENT,
     )
     output: str | Path | None = option(
-        None,
-        "The folder of the tuning; runs/TIME-tune when not given.",
-        "--runs",
-        panel=OUTPUT,
+        None, "The folder of the tuning; runs/TIME-tune when not given.", "--runs", panel=OUTPUT
     )
 
 
@@ -180,19 +177,8 @@ def tuned_sizes(options: TuneOptions, *, num_cores: int, num_gpus: int) -> tuple
 
 
 def present_options(options: TuneOptions, sizes: Sequence[int], folder: Path) -> Options:
-    """The options of the run that measures the present setting, with its trace.
-
-    Args:
-        options: Those of the tuning.
-        sizes: The numbers of ranks.
-        folder: Its run directory.
-    """
-    own = {
-        "np": tuple(sizes),
-        "output": str(folder),
-        "repeats": 1,
-        "budget": None,
-    }
+    """The options of the run that measures the present setting, with its trace."""
+    own = {"np": tuple(sizes), "output": str(folder), "repeats": 1, "budget": None}
     if options.models is None:
         names = {field.name for field in fields(RunOptions)}
         record = {**given_options(options, names), **own}

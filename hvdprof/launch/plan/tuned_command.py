@@ -54,10 +54,6 @@ def tuned_setting(setting: Candidate, present: Options) -> TunedSetting:
     """A setting with variables in place of the options of scripts, where they have the same effect.
 
     Reference models keep their options: hvdprof sets these variables itself in their ranks.
-
-    Args:
-        setting: The candidate that is named.
-        present: The options of the present setting.
     """
     variables, options = dict(setting.environment), dict(setting.options)
     if isinstance(present, RunOptions):
@@ -69,13 +65,7 @@ def tuned_setting(setting: Candidate, present: Options) -> TunedSetting:
 
 
 def tuned_command(setting: TunedSetting, present: Options, num_ranks: int) -> str:
-    """The command that starts the training with a setting, for a shell; secrets are masked.
-
-    Args:
-        setting: The setting.
-        present: The options of the present setting.
-        num_ranks: The number of ranks that is tuned.
-    """
+    """The command that starts the training with a setting, for a shell; secrets are masked."""
     is_script = isinstance(present, RunOptions)
     base = {
         name: getattr(present, name)

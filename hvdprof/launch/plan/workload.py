@@ -18,7 +18,13 @@ from hvdprof.machine.install.horovod_features import HorovodBuild
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
-from hvdprof.rundir.plan import LEAST_STEPS_OF_RESULT, OTHER_ENGINES
+from hvdprof.rundir.plan import (
+    DATA_PARALLEL_ENGINE,
+    LEAST_STEPS_OF_RESULT,
+    OTHER_ENGINES,
+    TF_ENGINES,
+    TORCH_DISTRIBUTED_ENGINES,
+)
 
 TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
@@ -56,11 +62,14 @@ def workload_environment(
     options = settings.options
     if isinstance(options, BenchOptions):
         return dict.fromkeys(_TORCH_THREADS, str(settings.num_threads)) | INSTALLED_ALONE
+    # Horovod alone writes one.
     automatic = AutoSettings(
         num_warmup_steps=settings.num_warmup_batches,
         num_steps=options.num_steps,
         batch_size=settings.models[0].batch_size or None,
-        timeline=str(paths.timeline(SCRIPT_SEGMENT)) if _has_timeline(record) else "",
+        timeline=str(paths.timeline(SCRIPT_SEGMENT))
+        if record.mode != Mode.THROUGHPUT and record.engine not in OTHER_ENGINES
+        else "",
         num_timeline_steps=options.num_timeline_steps,
     )
     variables = {AUTORECORD: automatic.to_text()}
@@ -73,11 +82,6 @@ def workload_environment(
         # torchrun does so itself, but not for a single rank: the baseline would have more threads.
         variables[OMP_THREADS] = "1"
     return variables
-
-
-def _has_timeline(record: PassRecord) -> bool:
-    # Horovod alone writes one.
-    return record.mode != Mode.THROUGHPUT and record.engine not in OTHER_ENGINES
 
 
 def least_partial_steps(settings: Settings) -> int | None:
@@ -144,3 +148,12 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def backend_of(settings: Settings, engine: str) -> str:
+    """What the ranks reduce with: Horovod's controller, or the backend of another engine."""
+    if engine in TORCH_DISTRIBUTED_ENGINES:
+        return "nccl" if settings.device == "cuda" else "gloo"
+    if engine == DATA_PARALLEL_ENGINE:
+        return "copies"
+    return "grpc" if engine in TF_ENGINES else settings.controller

@@ -137,9 +137,6 @@ class LaunchProcesses:
     """A launcher with all that it starts, found again by the mark in their environment.
 
     It can be started again after its ``end``.
-
-    Args:
-        is_on_this_host: Whether all ranks are on this host.
     """
 
     def __init__(self, *, is_on_this_host: bool = False) -> None:

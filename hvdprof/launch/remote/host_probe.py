@@ -42,12 +42,7 @@ class HostProbe:
 
 
 def probe_host(token: Path | None, *, needs_horovod: bool = True) -> HostProbe:
-    """The probe of this host; a few seconds, most of them Horovod's import in a child process.
-
-    Args:
-        token: A file of the run directory.
-        needs_horovod: Whether ranks use Horovod; else PyTorch alone must be there.
-    """
+    """The probe of this host; a few seconds, most of them Horovod's import in a child process."""
     build = _horovod() if needs_horovod else _torch()
     if isinstance(build, str):
         named, problem = {"hvdprof": __version__, "python": platform.python_version()}, build

@@ -164,8 +164,7 @@ def _why_not(name: str, exit_code: int, printed: str) -> Problem:
         )
     if exit_code == _NOT_REACHED:
         return Problem(
-            f"{name} cannot be reached: {last}.",
-            f"ssh {name} true   must work without a password.",
+            f"{name} cannot be reached: {last}.", f"ssh {name} true   must work without a password."
         )
     return Problem(f"The probe of {name} failed: {last}.", f"ssh {name} {sys.executable} -V")
 
@@ -214,10 +213,7 @@ class AskedHosts:
 
 
 def ask_hosts(
-    settings: Settings,
-    known: Sequence[dict[str, Any]],
-    folder: Path,
-    shell: HostShell,
+    settings: Settings, known: Sequence[dict[str, Any]], folder: Path, shell: HostShell
 ) -> AskedHosts:
     """Ask every host of a job what it has.
 

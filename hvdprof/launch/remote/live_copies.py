@@ -101,9 +101,6 @@ class LiveCopies:
 class CopiedFolder:
     """The copies of the files of one host; a file that another has made there is left alone.
 
-    Args:
-        folder: Where to.
-
     Attributes:
         held: How much of each file is there, by name.
     """

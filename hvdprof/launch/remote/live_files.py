@@ -224,7 +224,14 @@ def _send(files: GrowingFiles, words: Words, lines: list[bytes], out: IO[bytes])
     _mark(files.folder)
     while True:
         for line in filter(None, lines):
-            _take_requests(files.folder, line)
+            # Write requests where ranks look for them; what is damaged or of another name is none.
+            with contextlib.suppress(*DAMAGE, OSError, StorageError):
+                for name, requests in parse_json(line).items():
+                    if _REQUESTS.fullmatch(name):
+                        write_requests(
+                            files.folder / name,
+                            decode(Requests, {"requests": requests}, name).requests,
+                        )
         lines = []
         for piece in (*files.pieces(), Piece("", 0, b"")):
             out.write(piece.packed())
@@ -253,16 +260,6 @@ def new_requests(folder: Path, sent: dict[str, int]) -> bytes:
                 sent[path.name] = changed
                 found[path.name] = [asdict(one) for one in read_requests(path)]
     return json.dumps(found).encode() + b"\n" if found else b""
-
-
-def _take_requests(folder: Path, line: bytes) -> None:
-    """Write requests where ranks look for them; what is damaged or of another name is none."""
-    with contextlib.suppress(*DAMAGE, OSError, StorageError):
-        for name, requests in parse_json(line).items():
-            if _REQUESTS.fullmatch(name):
-                write_requests(
-                    folder / name, decode(Requests, {"requests": requests}, name).requests
-                )
 
 
 def _mark(folder: Path) -> None:

@@ -16,8 +16,7 @@ from hvdprof.errors import EnvironmentNotReadyError, HvdprofError, UsageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun
 from hvdprof.launch.launchers.slurm_allocation import placement as srun_placement
-from hvdprof.launch.plan.design import placement
-from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.hosts import is_this_host, placement
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, TORCHRUN
 from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.settings import Resolved
@@ -131,9 +130,8 @@ def ssh_shell(environment: Mapping[str, str], horovod_options: tuple[str, ...] =
 def hosts_with_ranks(settings: Resolved, size: int | None = None) -> dict[str, int]:
     """The hosts of a launch by name with their ranks, in the order of ranks.
 
-    Args:
-        settings: Name the hosts, else the Slurm allocation does; none for a run of this host alone.
-        size: Number of ranks; the largest of the settings when not given.
+    The settings name them, else the Slurm allocation does; none for a run of this host alone.
+    Without a size, the launch is the largest of the settings.
     """
     wanted = max(settings.sizes) if size is None else size
     if settings.hosts:
@@ -193,10 +191,7 @@ class WatchFetch:
 
 
 def fetch(
-    paths: PassPaths,
-    names: Sequence[str],
-    shell: HostShell,
-    folders: Sequence[Path] | None = None,
+    paths: PassPaths, names: Sequence[str], shell: HostShell, folders: Sequence[Path] | None = None
 ) -> dict[str, str]:
     """Fetch what ranks on other hosts wrote of a pass, whole or not at all.
 

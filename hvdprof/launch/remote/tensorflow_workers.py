@@ -19,12 +19,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def worker_variables(ports: Sequence[int], rank: int) -> dict[str, str]:
-    """The variables of one worker: its ``TF_CONFIG``, and rank and size as torchrun names them.
-
-    Args:
-        ports: One per worker, in the order of ranks, on this host.
-        rank: That of the worker.
-    """
+    """The variables of one worker: its ``TF_CONFIG``, and rank and size as torchrun names them."""
     place, size = str(rank), str(len(ports))
     return {
         **_task({"worker": ports}, "worker", rank),

@@ -28,11 +28,7 @@ _FIRST_PORT, _LAST_PORT = 20_000, 30_000
 
 
 def host_commands(
-    hosts: str,
-    arguments: Sequence[str],
-    exported: Mapping[str, str],
-    shell: HostShell,
-    port: int,
+    hosts: str, arguments: Sequence[str], exported: Mapping[str, str], shell: HostShell, port: int
 ) -> list[list[str]]:
     """The argument list that starts ``torchrun`` for each host, in the order of ranks.
 

@@ -4,29 +4,16 @@ import datetime as dt
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts, usable_cores
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, UsageError
-from hvdprof.launch.launchers.batch_launch import (
-    OF_TORCHRUN,
-    TensorFlowForItsEngines,
-    TensorFlowWorkers,
-    Torchrun,
-    TorchrunForDdp,
-    hosts_of_job,
-)
-from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
+from hvdprof.launch.launchers.batch_launch import hosts_of_job
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.plan.bench_options import BenchOptions
-from hvdprof.launch.plan.bench_settings import (
-    KnownModel,
-    Machine,
-    bench_launcher,
-    bench_settings,
-)
+from hvdprof.launch.plan.bench_settings import KnownModel, Machine, bench_launcher, bench_settings
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.environment import inherited_environment, is_on_this_host
 from hvdprof.launch.plan.hosts import Capacity, is_this_host, parse_hosts
@@ -35,7 +22,6 @@ from hvdprof.launch.plan.options import (
     IN_A_JOB,
     PLACING_THEMSELVES,
     TENSORFLOW,
-    TORCHRUN,
     WITHOUT_HOROVOD,
     record_of,
 )
@@ -46,55 +32,24 @@ from hvdprof.launch.plan.preflight import (
     check_known,
     choose_controller,
     require_open_files,
-    require_working_directory,
 )
 from hvdprof.launch.plan.settings import Resolved, Settings, read_settings
+from hvdprof.launch.plan.time_budget import fit_budget
 from hvdprof.launch.plan.workload import git_state, versions
 from hvdprof.launch.run.run_folder import runs_folder
+from hvdprof.launch.run.script_launcher import Tools, launcher_of
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_state import SweepProgress
-from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.machine.install.build_tools import available_memory_bytes
-from hvdprof.machine.install.horovod_features import (
-    HorovodBuild,
-    require_horovod,
-    require_tensorflow,
-    require_torch,
-)
-from hvdprof.machine.mpi import Mpi, find_mpi
+from hvdprof.machine.install.horovod_features import HorovodBuild, require_tensorflow
 from hvdprof.rundir.gpu_crowd import PRICE_OPTION, price_in
 from hvdprof.rundir.layout import RESUME_NAME, RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
-from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, HOROVOD_ENGINE, TF_ENGINES
+from hvdprof.rundir.plan import DATA_PARALLEL_ENGINE, TF_ENGINES
 from hvdprof.rundir.resume_file import is_masked, read_resume_file
 from hvdprof.rundir.run_lock import exclusive_run
 from hvdprof.rundir.written_file import check_place
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """The programs a sweep works with: Horovod as it is built here, and MPI where there is one."""
-
-    horovod: HorovodBuild
-    mpi: Mpi | None
-
-
-def find_tools(launcher: str = AUTO) -> Tools:
-    """What this interpreter's Horovod was built with and the MPI beside it.
-
-    What ``torchrun`` starts needs PyTorch alone: without Horovod, it is asked instead. So is
-    TensorFlow for its own workers.
-
-    Raises:
-        EnvironmentNotReadyError: What the launcher needs is not there or cannot be imported.
-        StorageError: The working directory was deleted, in which nothing can be imported.
-    """
-    require_working_directory()
-    if launcher in WITHOUT_HOROVOD:
-        ask = require_torch if launcher == TORCHRUN else require_tensorflow
-        return Tools(ask(), None)
-    return Tools(require_horovod(), find_mpi())
 
 
 def prepare_bench(
@@ -115,10 +70,7 @@ def prepare_bench(
             "tf-multiworker; for the bench of Horovod: hvdprof install-horovod",
         )
     machine = machine_of(
-        tools,
-        controller=options.controller,
-        device=options.device,
-        launcher=launcher,
+        tools, controller=options.controller, device=options.device, launcher=launcher
     )
     if options.launcher in IN_A_JOB:
         # The nodes of the allocation may have more or fewer cores than this one.
@@ -230,7 +182,15 @@ def sweep_of(
     """
     settings = read_settings(manifest)
     if any(record.status != Status.PLANNED for record in manifest.passes):
-        _warn_of_other_versions(manifest, tools)
+        before, now = manifest.versions, versions(tools.horovod, tools.mpi)
+        changed = [
+            f"{name} {before.get(name, 'none')} and {now.get(name, 'none')}"
+            for name in sorted(before.keys() | now.keys())
+            if before.get(name) != now.get(name)
+        ]
+        warning = f"Launches of this run cannot be compared: they had {', '.join(changed)}."
+        if changed and warning not in manifest.warnings:
+            manifest.warnings.append(warning)
     return Sweep(
         settings=settings,
         manifest=manifest,
@@ -240,49 +200,6 @@ def sweep_of(
         progress=progress,
         environment=inherited_environment(os.environ),
     )
-
-
-def _warn_of_other_versions(manifest: Manifest, tools: Tools) -> None:
-    before, now = manifest.versions, versions(tools.horovod, tools.mpi)
-    changed = [
-        f"{name} {before.get(name, 'none')} and {now.get(name, 'none')}"
-        for name in sorted(before.keys() | now.keys())
-        if before.get(name) != now.get(name)
-    ]
-    warning = f"Launches of this run cannot be compared: they had {', '.join(changed)}."
-    if changed and warning not in manifest.warnings:
-        manifest.warnings.append(warning)
-
-
-def launcher_of(settings: Settings, tools: Tools) -> Launcher:
-    """The launcher that settings name.
-
-    Raises:
-        UsageError: It cannot start ranks of this controller.
-        EnvironmentNotReadyError: Its program is not there, or cannot be used here.
-    """
-    if settings.script is not None and settings.elastic is not None:
-        return find_elastic_launcher(settings.elastic, settings.script.network_interface)
-    if settings.launcher == TENSORFLOW:
-        return TensorFlowWorkers()
-    launcher = _without_tensorflow(settings, tools)
-    return (
-        TensorFlowForItsEngines(launcher) if set(settings.engines) & set(TF_ENGINES) else launcher
-    )
-
-
-def _without_tensorflow(settings: Settings, tools: Tools) -> Launcher:
-    if settings.launcher == TORCHRUN and (
-        settings.script is not None or HOROVOD_ENGINE not in settings.engines
-    ):
-        return Torchrun(settings.script.torchrun_options if settings.script else ())
-    launcher = find_launcher(
-        settings.controller,
-        tools.mpi,
-        settings.launcher,
-        mpi_library=tools.horovod.mpi_library,
-    )
-    return TorchrunForDdp(launcher) if set(settings.engines) & set(OF_TORCHRUN) else launcher
 
 
 def read_for_resuming(folder: Path) -> tuple[Manifest, bool]:
@@ -300,8 +217,7 @@ def read_for_resuming(folder: Path) -> tuple[Manifest, bool]:
         given = read_resume_file(folder)
     if manifest.status == Status.DONE:
         raise UsageError(
-            f"{folder} is complete; there is nothing to resume.",
-            hint=f"hvdprof analyze {folder}",
+            f"{folder} is complete; there is nothing to resume.", hint=f"hvdprof analyze {folder}"
         )
     try:
         if given is not None:

@@ -220,15 +220,12 @@ class PassLaunches:
         is_alone = self.state.settings.script is None or not self.state.takes_turns(record)
         self.state.given_up.note(record, hung=outcome.hung and is_alone)
         if record.status == Status.FAILED:
-            self._raise_if_disk_full(record)
-
-    def _raise_if_disk_full(self, record: PassRecord) -> None:
-        """Raise where the disk is full, and add that to the failures of the pass."""
-        try:
-            require_space(self.state.paths.folder)
-        except StorageError as error:
-            for segment in record.segments:
-                if segment.failure is not None:
-                    reason = f"{segment.failure.reason}; {error.message.rstrip('.')}"
-                    segment.failure = replace(segment.failure, reason=reason)
-            raise
+            # Raise where the disk is full, and add that to the failures of the pass.
+            try:
+                require_space(self.state.paths.folder)
+            except StorageError as error:
+                for segment in record.segments:
+                    if segment.failure is not None:
+                        reason = f"{segment.failure.reason}; {error.message.rstrip('.')}"
+                        segment.failure = replace(segment.failure, reason=reason)
+                raise

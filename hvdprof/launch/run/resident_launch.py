@@ -37,12 +37,7 @@ class ResidentLaunch:
     """
 
     def __init__(
-        self,
-        launch: Launch,
-        segments: Sequence[Segment],
-        turn_s: float,
-        *,
-        warn_s: float = 0.0,
+        self, launch: Launch, segments: Sequence[Segment], turn_s: float, *, warn_s: float = 0.0
     ) -> None:
         self.launch = launch
         self._left = deque(SegmentTurns(segment, turn_s) for segment in segments)
@@ -124,11 +119,7 @@ class ResidentLaunch:
         self._expect()
 
     def arrives(self, wait_s: float = POLL_INTERVAL_S) -> bool:
-        """Whether all ranks stand at their gates, stopped, or the launch is over.
-
-        Args:
-            wait_s: The longest time to wait for that.
-        """
+        """Whether all ranks are stopped at their gates, or the launch is over, within that time."""
         if self._is_over or self._standing is not None:
             return True
         self._socket.wait(wait_s)

@@ -1,15 +1,25 @@
-"""What starts a script: ``torchrun``, by its command or by its imports, or Horovod's launchers."""
+"""What starts the ranks: Horovod's launchers, or ``torchrun`` by command or imports of a script."""
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from hvdprof.errors import UsageError
+from hvdprof.launch.launchers.batch_launch import (
+    OF_TORCHRUN,
+    TensorFlowForItsEngines,
+    TensorFlowWorkers,
+    Torchrun,
+    TorchrunForDdp,
+)
+from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
+from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.plan.options import TENSORFLOW, TORCHRUN, WITHOUT_HOROVOD
-from hvdprof.launch.plan.preflight import AUTO
+from hvdprof.launch.plan.preflight import AUTO, require_working_directory
 from hvdprof.launch.plan.run_options import RunOptions, ScriptOptions
+from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.run.script_command import (
     NODES,
     num_of_env,
@@ -17,6 +27,14 @@ from hvdprof.launch.run.script_command import (
     torchrun_command,
     what_runs,
 )
+from hvdprof.machine.install.horovod_features import (
+    HorovodBuild,
+    require_horovod,
+    require_tensorflow,
+    require_torch,
+)
+from hvdprof.machine.mpi import Mpi, find_mpi
+from hvdprof.rundir.plan import HOROVOD_ENGINE, TF_ENGINES
 
 S = TypeVar("S", bound=ScriptOptions)
 _MOST_FILES = 100
@@ -161,3 +179,56 @@ def _beside(folder: Path, name: str) -> Iterator[Path]:
     for path in (place.with_suffix(".py"), place / "__init__.py", place / "__main__.py"):
         if path.is_file():
             yield path
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The programs a sweep works with: Horovod as it is built here, and MPI where there is one."""
+
+    horovod: HorovodBuild
+    mpi: Mpi | None
+
+
+def find_tools(launcher: str = AUTO) -> Tools:
+    """What this interpreter's Horovod was built with and the MPI beside it.
+
+    What ``torchrun`` starts needs PyTorch alone: without Horovod, it is asked instead. So is
+    TensorFlow for its own workers.
+
+    Raises:
+        EnvironmentNotReadyError: What the launcher needs is not there or cannot be imported.
+        StorageError: The working directory was deleted, in which nothing can be imported.
+    """
+    require_working_directory()
+    if launcher in WITHOUT_HOROVOD:
+        ask = require_torch if launcher == TORCHRUN else require_tensorflow
+        return Tools(ask(), None)
+    return Tools(require_horovod(), find_mpi())
+
+
+def launcher_of(settings: Settings, tools: Tools) -> Launcher:
+    """The launcher that settings name.
+
+    Raises:
+        UsageError: It cannot start ranks of this controller.
+        EnvironmentNotReadyError: Its program is not there, or cannot be used here.
+    """
+    if settings.script is not None and settings.elastic is not None:
+        return find_elastic_launcher(settings.elastic, settings.script.network_interface)
+    if settings.launcher == TENSORFLOW:
+        return TensorFlowWorkers()
+    launcher = _without_tensorflow(settings, tools)
+    return (
+        TensorFlowForItsEngines(launcher) if set(settings.engines) & set(TF_ENGINES) else launcher
+    )
+
+
+def _without_tensorflow(settings: Settings, tools: Tools) -> Launcher:
+    if settings.launcher == TORCHRUN and (
+        settings.script is not None or HOROVOD_ENGINE not in settings.engines
+    ):
+        return Torchrun(settings.script.torchrun_options if settings.script else ())
+    launcher = find_launcher(
+        settings.controller, tools.mpi, settings.launcher, mpi_library=tools.horovod.mpi_library
+    )
+    return TorchrunForDdp(launcher) if set(settings.engines) & set(OF_TORCHRUN) else launcher

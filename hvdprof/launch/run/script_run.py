@@ -36,11 +36,11 @@ from hvdprof.launch.plan.settings import (
     Settings,
     reason_by_place,
 )
-from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
+from hvdprof.launch.plan.time_budget import fit_budget
+from hvdprof.launch.run.bench_run import machine_of, planned_manifest
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.script_command import script_name, script_of, with_own_python
-from hvdprof.launch.run.script_launcher import check_launcher, started_by_torchrun
-from hvdprof.launch.run.time_plan import fit_budget
+from hvdprof.launch.run.script_launcher import Tools, check_launcher, started_by_torchrun
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE, TF_MULTIWORKER
 
@@ -65,7 +65,14 @@ def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
                 "An elastic job has no efficiency that more launches narrow.",
                 hint="Omit --precision and --budget.",
             )
-        controller = _elastic_controller(options)
+        if options.hosts is not None:
+            raise UsageError("The hosts of an elastic job are those of its discovery script.")
+        if options.launcher not in (AUTO, HOROVODRUN) or options.controller not in (AUTO, GLOO):
+            raise UsageError(
+                "An elastic job is started by horovodrun with Gloo.",
+                hint="Omit --launcher and --controller.",
+            )
+        controller = GLOO
         network, waits = prepare_elastic(options, sizes)
     name = script_name(options.command)
     script = ScriptSettings(
@@ -211,17 +218,6 @@ def _check_elastic(options: RunOptions) -> None:
             "An elastic job needs a script that names its hosts.",
             hint="hvdprof run --min-np 1 --max-np 4 --host-discovery-script ./discover.sh -- ...",
         )
-
-
-def _elastic_controller(options: RunOptions) -> str:
-    if options.hosts is not None:
-        raise UsageError("The hosts of an elastic job are those of its discovery script.")
-    if options.launcher not in (AUTO, HOROVODRUN) or options.controller not in (AUTO, GLOO):
-        raise UsageError(
-            "An elastic job is started by horovodrun with Gloo.",
-            hint="Omit --launcher and --controller.",
-        )
-    return GLOO
 
 
 def check_run_options(options: RunOptions) -> None:

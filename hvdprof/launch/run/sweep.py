@@ -262,7 +262,13 @@ class Sweep(SweepState):
         open_passes = []
         for record in self.manifest.passes:
             if record.status == Status.RUNNING:
-                self._end_left_over(record)
+                # End a launch whose hvdprof was killed; what all of its ranks have ended is done.
+                paths = PassPaths(self.paths.of_pass(record.id).folder.absolute())
+                end_marked(str(paths.recorder_folder), None, variable=RECORDER_DIR)
+                if record.session is None:
+                    progress = PassProgress(paths)
+                    progress.update()
+                    interrupt(record, progress, least_steps=least_partial_steps(self.settings))
         recover_sessions(self.manifest, self.paths, self.settings)
         for record in [record for record in self.manifest.passes if not record.session]:
             rest = split_unfinished(record, self.manifest.passes, retry_failed=True)
@@ -272,15 +278,6 @@ class Sweep(SweepState):
             elif record.status == Status.PLANNED:
                 open_passes.append(record)
         return open_passes
-
-    def _end_left_over(self, record: PassRecord) -> None:
-        """End a launch whose hvdprof was killed; what all of its ranks have ended is done."""
-        paths = PassPaths(self.paths.of_pass(record.id).folder.absolute())
-        end_marked(str(paths.recorder_folder), None, variable=RECORDER_DIR)
-        if record.session is None:
-            progress = PassProgress(paths)
-            progress.update()
-            interrupt(record, progress, least_steps=least_partial_steps(self.settings))
 
     def _insert_after(self, record: PassRecord, rest: PassRecord) -> None:
         self.manifest.passes.insert(place_after(self.manifest, record), rest)

@@ -12,8 +12,8 @@ from hvdprof.errors import StorageError
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.launchers.launch_job import Job, Launcher
-from hvdprof.launch.plan.design import hosts_argument
 from hvdprof.launch.plan.environment import names_to_pass_on, pass_environment
+from hvdprof.launch.plan.hosts import hosts_argument
 from hvdprof.launch.plan.options import TORCHRUN, arguments_of
 from hvdprof.launch.plan.preflight import AUTO
 from hvdprof.launch.plan.run_options import RunOptions

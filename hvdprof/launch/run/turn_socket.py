@@ -57,11 +57,7 @@ class TurnStanding:
 
 
 class TurnSocket:
-    """Listens for the ranks of one launch.
-
-    Args:
-        size: The number of ranks.
-    """
+    """Listens for the ranks of one launch."""
 
     def __init__(self, size: int) -> None:
         self.address = f"hvdprof-turns-{uuid.uuid4().hex}"
@@ -121,11 +117,7 @@ class TurnSocket:
             rank.answer(num_steps)
 
     def release(self, num_steps: int) -> None:
-        """Let the ranks that wait run on, each by itself; end those that have done so.
-
-        Args:
-            num_steps: The steps that each of them is given.
-        """
+        """Let the ranks that wait run on, each by itself; end those that have done so."""
         for rank in self._ranks.values():
             if rank.line is not None:
                 rank.answer(0 if rank.is_released else num_steps)
@@ -207,11 +199,7 @@ def resident_warn_s(warn_s: float) -> float:
 
 
 class ApartWatch:
-    """Watches for how long a part of the ranks has waited for the others at a boundary.
-
-    Args:
-        warn_s: Seconds after which a stall is reported, 0 for never.
-    """
+    """Watches for how long a part of the ranks has waited for the others at a boundary."""
 
     def __init__(self, warn_s: float) -> None:
         self._longest_s = min(APART_S, resident_warn_s(warn_s) / 2 or APART_S)
@@ -250,11 +238,7 @@ class SegmentTurns:
     _latest_s: float = 0.0
 
     def next_steps(self, step_s: float) -> int:
-        """The measured steps of the next turn; 0 where the segment needs no further turn.
-
-        Args:
-            step_s: The length of its latest steps, NaN where unknown.
-        """
+        """The measured steps of the next turn; 0 where the segment needs no further turn."""
         if self._is_enough():
             return 0
         wanted = round(self.turn_s / step_s) if step_s > 0 else MIN_STEPS_PER_TURN

@@ -255,12 +255,7 @@ class Comparison:
 
 
 def change_text(row: FrameRow, metric: Metric) -> str:
-    """A change with its sign and its interval: ``+6.1 % (+4.2 to +8.1)``.
-
-    Args:
-        row: A row of COMPARED_CELLS or COMPARED_POOLED.
-        metric: Its metric, whose change is relative or in points.
-    """
+    """A change with its sign and its interval: ``+6.1 % (+4.2 to +8.1)``."""
     value, low, high = (100 * float(row[name]) for name in ("change", "change_low", "change_high"))
     if is_missing(low) or is_missing(high):
         return size_text(float(row["change"]), metric)
@@ -272,9 +267,7 @@ def change_text(row: FrameRow, metric: Metric) -> str:
 
 def size_text(change: float, metric: Metric) -> str:
     """A change without an interval: ``+6.1 %`` or ``-2.0 points``; ``-`` for NaN."""
-    if is_missing(change):
-        return "-"
-    return f"{100 * change:+z.1f} {_change_unit(metric)}"
+    return "-" if is_missing(change) else f"{100 * change:+z.1f} {_change_unit(metric)}"
 
 
 def change_at(row: FrameRow, metric: Metric) -> str:

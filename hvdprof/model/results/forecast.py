@@ -218,13 +218,9 @@ class StoredForecast:
 
 
 def efficiency_sentence(median: float, low: float, high: float, where: str) -> str:
-    """The efficiency at a size with its 90 % band; that it is not known where the band is too wide.
+    """The efficiency (0..1) on ``64 ranks`` with its 90 % band; not known where that is too wide.
 
-    Args:
-        median: The median, 0..1.
-        low: Lower end of the band; NaN where it has none.
-        high: Upper end of the band.
-        where: ``64 ranks``.
+    ``low`` is NaN where the band has no lower end.
     """
     if units.says_nothing(median, low, high):
         ends = f"{units.percent(low, 0)} to {units.percent(high, 0)}"

@@ -48,8 +48,29 @@ def json_schema() -> JsonObject:
         "oneOf": [_named("run_analysis"), _named("files_analysis")],
         "$defs": {
             "run_analysis": _run_analysis(),
-            "files_analysis": _files_analysis(),
-            "file": _file(),
+            "files_analysis": _object(
+                {
+                    "schema_version": {"const": FILES_SCHEMA_VERSION},
+                    "verdicts": _list(_TEXT),
+                    "caveats": _list(_TEXT),
+                    "files": _list(_named("file")),
+                    "tables": _tables(TABLES),
+                    "row_counts": _by_name(_WHOLE),
+                    "notes": _list(_TEXT),
+                }
+            ),
+            "file": _object(
+                {
+                    "file": _TEXT,
+                    "kind": _TEXT,
+                    "size_bytes": _WHOLE,
+                    "verdict": _TEXT_OR_NULL,
+                    "caveat": _TEXT_OR_NULL,
+                    "left_out": _TEXT_OR_NULL,
+                    "facts": _by_name({"type": ["string", "number", "null"]}),
+                    "unanswered": _list(_object({"question": _TEXT, "command": _TEXT})),
+                }
+            ),
             "note": _fields(Note),
             **{f"row_of_{table.name}": _row(table) for table in TABLES},
         },
@@ -84,35 +105,6 @@ def _run_analysis() -> JsonObject:
                     "versions": _by_name(_TEXT),
                 }
             ),
-        }
-    )
-
-
-def _files_analysis() -> JsonObject:
-    return _object(
-        {
-            "schema_version": {"const": FILES_SCHEMA_VERSION},
-            "verdicts": _list(_TEXT),
-            "caveats": _list(_TEXT),
-            "files": _list(_named("file")),
-            "tables": _tables(TABLES),
-            "row_counts": _by_name(_WHOLE),
-            "notes": _list(_TEXT),
-        }
-    )
-
-
-def _file() -> JsonObject:
-    return _object(
-        {
-            "file": _TEXT,
-            "kind": _TEXT,
-            "size_bytes": _WHOLE,
-            "verdict": _TEXT_OR_NULL,
-            "caveat": _TEXT_OR_NULL,
-            "left_out": _TEXT_OR_NULL,
-            "facts": _by_name({"type": ["string", "number", "null"]}),
-            "unanswered": _list(_object({"question": _TEXT, "command": _TEXT})),
         }
     )
 

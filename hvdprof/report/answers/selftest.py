@@ -31,10 +31,7 @@ _HEADS = (
     Head("result", is_outcome=True),
     *map(Head, ("named", "cost error", "clock error", "clock bound")),
 )
-_LIVE_HEADS = (
-    *_HEADS[:2],
-    *map(Head, ("named", "named after", "cleared after", "false names")),
-)
+_LIVE_HEADS = (*_HEADS[:2], *map(Head, ("named", "named after", "cleared after", "false names")))
 _MARK_HEADS = (
     Head("length", is_text=True),
     *map(Head, ("CUDA events", "torch.profiler", "difference")),

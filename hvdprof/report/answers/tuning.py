@@ -105,11 +105,7 @@ def _table(
     title: str, numbers: tuple[str, ...], rows: tuple[tuple[str, ...], ...], about: str = ""
 ) -> Section:
     """Rows whose first cell is a setting and whose last one is a ``TrialOutcome``."""
-    heads = (
-        Head("setting", is_text=True),
-        *map(Head, numbers),
-        Head("outcome", is_outcome=True),
-    )
+    heads = (Head("setting", is_text=True), *map(Head, numbers), Head("outcome", is_outcome=True))
     tones = tuple(_TONES.get(TrialOutcome(row[-1]), "") for row in rows)
     return Section(title, heads=heads, rows=rows, note=about, tones=tones)
 

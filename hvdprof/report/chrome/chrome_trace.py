@@ -38,12 +38,7 @@ class TraceContent:
 
 
 class ChromeTraceReporter:
-    """JSON object format of the Trace Event Format; events are written one by one.
-
-    Args:
-        pass_id: The pass that is shown; see ``trace_selection.select_pass``.
-        model: Only the segments of this model.
-    """
+    """JSON object format of the Trace Event Format; events are written one by one."""
 
     name: ClassVar[Format] = Format.CHROME
     suffixes: ClassVar[tuple[str, ...]] = ("trace.json", "trace.json.gz")

@@ -24,12 +24,7 @@ from hvdprof.model.tables.rank_collective_tables import (
 )
 from hvdprof.model.tables.timeline_tables import TIMELINES
 from hvdprof.report.chrome.chrome_trace import TraceContent
-from hvdprof.report.chrome.trace_selection import (
-    Lane,
-    TraceEvent,
-    in_order_of_time,
-    rows_of,
-)
+from hvdprof.report.chrome.trace_selection import Lane, TraceEvent, in_order_of_time, rows_of
 from hvdprof.report.json_values import JsonObject
 
 COMPLETED = "completed"
@@ -203,12 +198,7 @@ class _Rows:
 
 
 def nsys_content(source: NsysEvents, name: str) -> TraceContent:
-    """What ``chrome_trace.write_trace`` writes, once; times are ns on the clock of the export.
-
-    Args:
-        source: The open export.
-        name: Its name.
-    """
+    """What ``chrome_trace.write_trace`` writes, once; times are ns on the clock of the export."""
     # Process 0 is the kernel's to Perfetto.
     number_of = {key: number for number, key in enumerate(source.processes, start=1)}
     gpus: dict[int, list[str]] = {}

@@ -186,31 +186,24 @@ def counters(traced: TracedPass, process: int) -> tuple[list[Lane], Iterator[Tra
     """Bytes in flight and bus bandwidth of the executions, and samples per second of the steps.
 
     Each value holds until the next; nothing of what the run does not know.
-
-    Args:
-        traced: The recordings.
-        process: Number of the process of the counters.
     """
     found = traced.collectives
     executions = found[found["dur_ns"].notna().to_numpy(bool)]
-    events = [
-        *_changes(executions, "size_bytes", process, 1, _BYTES),
-        *_changes(executions, "busbw_gb_per_s", process, 2, _BUSBW),
-        *_changes(_rates(traced.steps), "rate", process, 3, _SAMPLES),
-    ]
-    events.sort(key=lambda event: event.start_ns)
-    return list(dict.fromkeys(event.lane for event in events)), iter(events)
-
-
-def _rates(steps: pd.DataFrame) -> pd.DataFrame:
-    """Samples of all ranks divided by the length of each step, per second."""
+    # Samples of all ranks divided by the length of each step, per second.
+    steps = traced.steps
     ends = steps.assign(end_ns=steps["start_ns"] + steps["dur_ns"]).groupby(_STEP, observed=True)
     of_job = ends.agg(
         start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), samples=("samples", "sum")
     )
     length = (of_job["end_ns"] - of_job["start_ns"]).clip(lower=1)
     known = of_job.assign(dur_ns=length, rate=of_job["samples"] / length * 1e9)
-    return known[(known["samples"] > 0).to_numpy(bool)]
+    events = [
+        *_changes(executions, "size_bytes", process, 1, _BYTES),
+        *_changes(executions, "busbw_gb_per_s", process, 2, _BUSBW),
+        *_changes(known[(known["samples"] > 0).to_numpy(bool)], "rate", process, 3, _SAMPLES),
+    ]
+    events.sort(key=lambda event: event.start_ns)
+    return list(dict.fromkeys(event.lane for event in events)), iter(events)
 
 
 def _changes(

@@ -120,11 +120,7 @@ def _list_of(recorded: pd.DataFrame) -> str:
 
 
 def export_hint(run: Run) -> str:
-    """The command that exports attached recordings, or the file of the run that says more.
-
-    Args:
-        run: A run without recorded steps and without timeline.
-    """
+    """The command that exports attached recordings of a run without steps, or the file to read."""
     attached = attached_files(run.manifest)
     if attached:
         place = _exportable(run, attached)

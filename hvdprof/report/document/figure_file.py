@@ -100,14 +100,7 @@ def _image(figure: str, format_: str) -> bytes:
 def _attempt(figure: str, format_: str) -> subprocess.CompletedProcess[bytes] | None:
     """What the drawing process answered; None where it did not within its time."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        command = [
-            sys.executable,
-            "-P",
-            draw_image.__file__,
-            format_,
-            str(_WIDTH),
-            str(_SHARPNESS),
-        ]
+        command = [sys.executable, "-P", draw_image.__file__, format_, str(_WIDTH), str(_SHARPNESS)]
         try:
             return subprocess.run(
                 command,

@@ -21,9 +21,6 @@ def file_tiles(page: FilePage) -> tuple[Tile, ...]:
     """At most five tiles of what the facts of a file say; none where they say nothing.
 
     What is wrong comes first and how far to trust the numbers last.
-
-    Args:
-        page: The page of the file.
     """
     facts = {fact.name: _Shown(fact) for fact in page.facts if _is_known(fact)}
     by_title: dict[str, Tile] = {}

@@ -155,12 +155,7 @@ class Band:
 
 
 def verdict_band(analysis: RunAnalysis, cell: FrameRow | None) -> Band:
-    """The band of a cell.
-
-    Args:
-        analysis: The finished analysis.
-        cell: A row of SCALING; None where nothing is measured.
-    """
+    """The band of a cell, or of a run in which nothing is measured."""
     efficiency, throughput, _, potential, trust = tiles(analysis, cell)
     parts = []
     lead = analysis.verdict.parts.lead

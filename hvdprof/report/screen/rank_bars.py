@@ -62,12 +62,7 @@ class RankBars:
 
 
 def rank_bars(analysis: RunAnalysis, cell: FrameRow) -> RankBars | None:
-    """The bars of a cell, means over its launches; None without recorded parts.
-
-    Args:
-        analysis: The finished analysis.
-        cell: A row of SCALING; its toggles are ignored.
-    """
+    """The bars of a cell, its toggles ignored: means over its launches; None without parts."""
     means = _mean_parts(analysis, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
     if means.empty:
         return None
@@ -197,11 +192,7 @@ def waiting_answer(caused_wait: pd.DataFrame, stragglers: pd.DataFrame) -> str:
 
 
 def when_answer(stragglers: pd.DataFrame) -> str:
-    """When the rank with the largest cost is late; empty where none is a straggler.
-
-    Args:
-        stragglers: Rows of STRAGGLERS of one launch.
-    """
+    """When the rank with the largest cost in a launch is late; empty where none is a straggler."""
     named = stragglers[stragglers["pattern"].isin(STRAGGLER_PATTERNS).to_numpy(dtype=bool)]
     if named.empty:
         return ""

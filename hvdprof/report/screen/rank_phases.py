@@ -108,7 +108,15 @@ def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
         causes = of_base_cell(analysis.table(WATERFALL.name), *key)
         is_named = any(outlier.rank in ranks_of(row) for row in causes.to_dict("records"))
         cost = _cost(causes, outlier.rank) if is_named else _unnamed(rows, outlier)
-    return _strip(later, f"{_sentence(outlier)} {cost}".rstrip())
+    sentence = f"{_sentence(outlier)} {cost}".rstrip()
+    order = np.argsort(-np.abs(later.shares).max(axis=1), kind="stable")[:MOST_RANKS]
+    shown = np.sort(order)
+    return RankPhases(
+        ranks=tuple(later.ranks[place] for place in shown),
+        rows=tuple(_row(later, int(place)) for place in shown),
+        num_ranks=len(later.ranks),
+        sentence=sentence,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +139,7 @@ class PhaseCosts:
 
 
 def phase_costs(rank_costs: pd.DataFrame) -> PhaseCosts | None:
-    """The costs in one launch, or in some of its steps; None with fewer than two ranks.
-
-    Args:
-        rank_costs: Rows of RANK_COSTS of the launch.
-    """
+    """The costs in one launch, or in some of its steps; None with fewer than two ranks."""
     if rank_costs.empty:
         return None
     times, shares = (
@@ -165,23 +169,8 @@ def _cost_of(time_ns: float, share: float) -> Deviation:
     return Deviation(units.milliseconds(time_ns, _DIGITS), tint)
 
 
-def _strip(later: "_Later", sentence: str) -> RankPhases:
-    order = np.argsort(-np.abs(later.shares).max(axis=1), kind="stable")[:MOST_RANKS]
-    shown = np.sort(order)
-    return RankPhases(
-        ranks=tuple(later.ranks[place] for place in shown),
-        rows=tuple(_row(later, int(place)) for place in shown),
-        num_ranks=len(later.ranks),
-        sentence=sentence,
-    )
-
-
 def slowest_phase(rank_costs: pd.DataFrame) -> str:
-    """The rank and phase that stand out in one launch; empty with fewer than two ranks.
-
-    Args:
-        rank_costs: Rows of RANK_COSTS of the launch.
-    """
+    """The rank and phase that stand out in one launch; empty with fewer than two ranks."""
     later = _later(rank_costs)
     return "" if later is None else _sentence(_outlier(later))
 

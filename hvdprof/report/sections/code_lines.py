@@ -14,11 +14,7 @@ from hvdprof.model.causes import PAUSE, STRAGGLER
 from hvdprof.model.cell_key import LAUNCH, is_finished, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
-from hvdprof.model.tables.line_tables import (
-    LINE_CAUSES,
-    LINE_SAMPLING,
-    LINES,
-)
+from hvdprof.model.tables.line_tables import LINE_CAUSES, LINE_SAMPLING, LINES
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLER_PATTERNS, STRAGGLERS
 from hvdprof.model.tables.waterfall_tables import WATERFALL

@@ -189,12 +189,7 @@ def knee_sentences(limits: Sequence[Limits]) -> Iterator[str]:
 
 
 def next_step_of(forecast: Forecast, run: str = _RUN) -> tuple[str, str]:
-    """What to measure next with its gain, and the command; both empty where nothing helps.
-
-    Args:
-        forecast: A finished forecast.
-        run: The run directory in the command.
-    """
+    """What to measure next with its gain, and the command; both empty where nothing helps."""
     if busy := _busy(forecast):
         return "Measure it again when the machine is idle.", busy.value
     if forecast.measurements.empty:

@@ -154,12 +154,7 @@ def _hosts(analysis: RunAnalysis, pass_id: str) -> list[str]:
 
 
 def work_sentences(analysis: RunAnalysis, own: pd.DataFrame) -> Iterator[str]:
-    """Sentences on the FLOPs and the energy of a launch; none where neither is known.
-
-    Args:
-        analysis: The finished analysis.
-        own: The rows of RANK_MACHINE of the launch, with texts as keys.
-    """
+    """Sentences on the FLOPs and the energy of a launch; none where neither is known."""
     yield from _flops(analysis, own)
     yield from _energy(analysis, own)
 

@@ -245,8 +245,7 @@ def _by_reason(cells: Iterable[Skipped]) -> tuple[SkippedCells, ...]:
         models.setdefault(cell.reason, {}).setdefault(setting, []).append(cell.model)
     return tuple(
         SkippedCells(
-            reason,
-            tuple(f"{setting}: {', '.join(names)}" for setting, names in settings.items()),
+            reason, tuple(f"{setting}: {', '.join(names)}" for setting, names in settings.items())
         )
         for reason, settings in models.items()
     )

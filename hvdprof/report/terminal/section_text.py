@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof.plain_text import printable_lines
-from hvdprof.report.finding_texts import FindingTexts, each_sentence, findings_texts
+from hvdprof.report.finding_texts import each_sentence, findings_texts
 from hvdprof.report.sections.section import Page, Section, sections_of_notes
 
 _INDENT = "  "
@@ -60,7 +60,13 @@ def print_section(console: Console, section: Section) -> None:
     if section.caption:
         print_hanging(console, _INDENT, section.caption, style="dim")
     if section.rows:
-        _print_table(console, section)
+        # Print the rows, intervals below their numbers where they are too wide; nothing is cut.
+        width, rows = console.width, section.rows
+        if _least_width(section, rows) > width:
+            rows = tuple(tuple(text.replace(" (", "\n(", 1) for text in row) for row in rows)
+        console.width = max(width, _least_width(section, rows))
+        console.print(_table(section, rows))
+        console.width = width
     if section.note:
         print_hanging(console, _INDENT, section.note, style="dim")
     for sentence in section.sentences:
@@ -79,16 +85,6 @@ def _print_actions(console: Console, section: Section) -> None:
         if action.command:
             # A command must survive being copied, so it is never broken into lines.
             console.print(Text(f"{label}{action.command}", style="green"), soft_wrap=True)
-
-
-def _print_table(console: Console, section: Section) -> None:
-    """Print the rows, intervals below their numbers where they are too wide; nothing is cut."""
-    width, rows = console.width, section.rows
-    if _least_width(section, rows) > width:
-        rows = tuple(tuple(text.replace(" (", "\n(", 1) for text in row) for row in rows)
-    console.width = max(width, _least_width(section, rows))
-    console.print(_table(section, rows))
-    console.width = width
 
 
 def _least_width(section: Section, rows: Sequence[Sequence[str]]) -> int:
@@ -147,19 +143,15 @@ def print_findings(console: Console, findings: pd.DataFrame) -> None:
         return
     console.print(Text("\nFindings", style="bold"))
     for finding in findings_texts(findings):
-        _print_finding(console, finding)
-
-
-def _print_finding(console: Console, finding: FindingTexts) -> None:
-    style = _SEVERITY_STYLES[finding.severity]
-    print_hanging(console, "  ", f"{finding.weight}: {finding.title}", style=style)
-    print_hanging(console, "    ", finding.evidence)
-    if finding.figures:
-        print_hanging(console, "    ", finding.figures)
-    if finding.quote:
-        print_hanging(console, "    | ", finding.quote, style="dim")
-    if finding.action:
-        print_hanging(console, "    > ", finding.action, style="cyan")
+        style = _SEVERITY_STYLES[finding.severity]
+        print_hanging(console, "  ", f"{finding.weight}: {finding.title}", style=style)
+        print_hanging(console, "    ", finding.evidence)
+        if finding.figures:
+            print_hanging(console, "    ", finding.figures)
+        if finding.quote:
+            print_hanging(console, "    | ", finding.quote, style="dim")
+        if finding.action:
+            print_hanging(console, "    > ", finding.action, style="cyan")
 
 
 def frame_of(*columns: tuple[str, Literal["left", "right"]]) -> Table:
@@ -232,12 +224,7 @@ def print_hanging(console: Console, lead: str, text: str, *, style: str = "") ->
 
 
 def report_console(stream: IO[str], width: int | None = None) -> Console:
-    """A console that writes to a stream and shows control characters of texts as escapes.
-
-    Args:
-        stream: Where to.
-        width: Characters of a line; that of the terminal when not given.
-    """
+    """A console that writes to a stream and shows control characters of texts as escapes."""
     return _PlainConsole(file=stream, width=width, highlight=False, emoji=False)
 
 

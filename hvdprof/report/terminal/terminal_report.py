@@ -31,9 +31,6 @@ class TerminalReporter:
 
     Readable from 80 columns on; wider terminals get one line per cell. Colours only where the
     stream is a terminal.
-
-    Args:
-        width: Columns to write for; those of the terminal, or 80, where not given.
     """
 
     name: ClassVar[Format] = Format.TERMINAL

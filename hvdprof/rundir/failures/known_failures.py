@@ -260,9 +260,8 @@ def known_cause(reason: str, printed: Iterable[str] = ()) -> KnownCause | None:
     """The first known cause that the reason shows, else that a printed line shows."""
     for place, text in enumerate((reason, *printed)):
         for known in KNOWN_CAUSES:
-            if place and known.in_reason:
-                continue
-            if match := known.pattern.search(text):
+            match = None if place and known.in_reason else known.pattern.search(text)
+            if match:
                 named = match.groupdict()
                 return replace(
                     known, cause=known.cause.format(**named), action=known.action.format(**named)
@@ -271,12 +270,7 @@ def known_cause(reason: str, printed: Iterable[str] = ()) -> KnownCause | None:
 
 
 def with_known_cause(reason: str, printed: Iterable[str] = ()) -> str:
-    """The reason, followed by its cause and what to do where the cause is known.
-
-    Args:
-        reason: How the launch or the rank failed.
-        printed: Lines that may show the cause where the reason does not.
-    """
+    """The reason, followed by its cause and what to do where the cause is known."""
     known = known_cause(reason, printed)
     return f"{reason} ({known.cause}; {known.action})" if known else reason
 

@@ -213,11 +213,7 @@ LAUNCHER_FAILURES = (
 
 
 def launcher_failure(printed: str) -> KnownLauncherFailure | None:
-    """The known failure whose causal text stands first in what a launch printed, if any.
-
-    Args:
-        printed: Lines of the launch without tags of ranks.
-    """
+    """The known failure whose causal text stands first in what a launch printed, if any."""
     # What a pattern has put into groups, else all that it matches.
     found = [
         (match.start(), number, ": ".join(filter(None, match.groups())) or match[0])

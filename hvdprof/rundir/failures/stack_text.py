@@ -191,10 +191,6 @@ def main_thread(threads: Sequence[ThreadStack], pid: str = "") -> ThreadStack | 
     """The main thread: as named or numbered, else of a module, else the last; None without frames.
 
     ``faulthandler`` writes the newest thread first.
-
-    Args:
-        threads: Those of one process.
-        pid: Its number, which is that of its main thread, too.
     """
     # A single line that begins with #0 may be anything.
     filled = [
@@ -211,20 +207,12 @@ def main_thread(threads: Sequence[ThreadStack], pid: str = "") -> ThreadStack | 
 
 
 def own_frame(frames: Sequence[str]) -> str:
-    """The innermost frame of the script, also where paths begin at a package; empty without.
-
-    Args:
-        frames: Innermost first.
-    """
+    """The innermost frame of the script (innermost first), also where paths begin at a package."""
     return script_frame([frame for frame in frames if not _is_library(frame)])
 
 
 def wait_of(frames: Sequence[str]) -> tuple[Wait, str]:
-    """What a thread waits in, with the operation: a function of Python or of a library.
-
-    Args:
-        frames: Innermost first.
-    """
+    """What a thread waits in, with the operation: a function of Python or of a library."""
     if any(_WORKER.search(frame) for frame in frames):
         return Wait.LAUNCHER, ""
     own = own_frame(frames)

@@ -102,8 +102,7 @@ class HeaderLine(TypedDict):
     ]
     num_threads: Annotated[int | None, Key("threads of torch or TensorFlow; `null` where unknown")]
     versions: Annotated[
-        Versions,
-        Key("`python`, `torch`, `horovod`, and `tensorflow` where the script imported it"),
+        Versions, Key("`python`, `torch`, `horovod`, and `tensorflow` where the script imported it")
     ]
     host: Annotated[
         HostFacts, Key("name, cores, memory, network interfaces and GPUs (`HostFacts`)")

@@ -120,11 +120,7 @@ class StallOverLine(TypedDict):
 
 
 def script_frame(stack: Sequence[str]) -> str:
-    """The innermost line of the script itself; empty if there is none.
-
-    Args:
-        stack: The lines, innermost first.
-    """
+    """The innermost line of the script in a stack, innermost first; empty if there is none."""
     for frame in stack:
         path, _, _ = frame.rpartition(" ")
         if not any(library in path for library in _LIBRARIES):
@@ -140,20 +136,12 @@ def frame_parts(frame: str) -> tuple[str, str, str]:
 
 
 def writes_checkpoint(stack: Sequence[str]) -> bool:
-    """Whether a stack is that of a rank that writes a checkpoint, or reads one.
-
-    Args:
-        stack: The lines.
-    """
+    """Whether a stack is that of a rank that writes a checkpoint, or reads one."""
     return any(_CHECKPOINT.search(frame) for frame in stack)
 
 
 def frames_from_checkpoint(stack: Sequence[str]) -> Sequence[str]:
-    """The stack from its checkpoint on outwards, where it has one: what that calls is no cause.
-
-    Args:
-        stack: The lines, innermost first.
-    """
+    """The stack from its checkpoint on outwards, where it has one: what that calls is no cause."""
     places = (place for place, frame in enumerate(stack) if _CHECKPOINT.search(frame))
     return stack[next(places, 0) :]
 

@@ -13,9 +13,8 @@ from hvdprof.api.tuning.candidates import Choice
 from hvdprof.api.tuning.tuning_folder import RaceBudget
 from hvdprof.errors import InterruptedRunError, StorageError
 from hvdprof.launch.plan.run_options import RunOptions
-from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget
+from hvdprof.launch.plan.time_budget import LaunchLength, TimeBudget, TimePlan
 from hvdprof.launch.plan.tune_options import TuneOptions
-from hvdprof.launch.run.time_plan import TimePlan
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.results.tuning import Candidate, Estimate
 from tests.builders import finished_tuning

@@ -12,7 +12,7 @@ from hvdprof.api.options import RunOptions
 from hvdprof.cli.main import main
 from hvdprof.cli.measuring.measure_and_report import confirm
 from hvdprof.errors import UsageError
-from hvdprof.launch.run.bench_run import Tools
+from hvdprof.launch.run.script_launcher import Tools
 from tests.builders.survey import make_build, make_mpi
 
 

@@ -8,7 +8,8 @@ import pytest
 from hvdprof.api.measurement import Measurement
 from hvdprof.cli.progress.bench_preview import announce, print_launches
 from hvdprof.launch.plan.settings import ScriptSettings
-from hvdprof.launch.run.bench_run import Tools, planned_manifest
+from hvdprof.launch.run.bench_run import planned_manifest
+from hvdprof.launch.run.script_launcher import Tools
 from tests.builders.bench_settings import FOUR_CORES, bench_settings
 from tests.builders.survey import make_build, make_mpi
 

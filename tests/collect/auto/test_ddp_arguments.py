@@ -10,7 +10,6 @@ from torch.nn.parallel import DistributedDataParallel
 from hvdprof.collect.auto import ddp_arguments
 from hvdprof.collect.auto.ddp_arguments import MEASURED_BYTES, DdpNotes, changed_arguments
 from hvdprof.collect.auto.distributed_recording import DdpModels
-from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.rundir.json_codec import read_json
 from hvdprof.rundir.launch_format import (
@@ -18,6 +17,7 @@ from hvdprof.rundir.launch_format import (
     BUCKET_VIEW,
     FACTS_FILE,
     FIND_UNUSED,
+    FLIGHT_FOLDER,
     STATIC_GRAPH,
     DdpFacts,
 )

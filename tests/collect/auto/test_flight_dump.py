@@ -7,13 +7,14 @@ import sys
 
 import pytest
 
-from hvdprof.collect.auto.flight_dump import FLIGHT_FOLDER, write_flight_dump
+from hvdprof.collect.auto.ddp_arguments import write_flight_dump
 from hvdprof.ingest.flight_recorder.dump_file import read_dump
+from hvdprof.rundir.launch_format import FLIGHT_FOLDER
 from tests.builders.places import ROOT
 
 SCRIPT = """
 import sys, torch, torch.distributed as dist
-from hvdprof.collect.auto.flight_dump import write_flight_dump
+from hvdprof.collect.auto.ddp_arguments import write_flight_dump
 dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
 for _ in range(3):
     dist.all_reduce(torch.zeros(5))

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("numba", reason="compiled loops need it")
 
-from hvdprof.ingest.timeline import column_loops
 from hvdprof.ingest.timeline.horovod_timeline import parse_plain
+from hvdprof.ingest.timeline.meaning import uses
 from hvdprof.ingest.timeline.meaning.ticks import places_of
 from hvdprof.ingest.timeline.meaning.uses import roles_and_uses, tensors_of
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
@@ -28,11 +28,11 @@ def columns_of(raw: RawTimeline) -> list[list[int]]:
 
 
 def assert_both_ways_agree(raw: RawTimeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_loops, "has_numba", lambda: False)
+    monkeypatch.setattr(uses, "has_numba", lambda: False)
     plain = columns_of(raw)
-    monkeypatch.setattr(column_loops, "has_numba", lambda: True)
-    monkeypatch.setattr(column_loops, "ENOUGH_ROWS", 0)
-    monkeypatch.setattr(column_loops, "MANY_ROWS", 0)
+    monkeypatch.setattr(uses, "has_numba", lambda: True)
+    monkeypatch.setattr(uses, "ENOUGH_ROWS", 0)
+    monkeypatch.setattr(uses, "MANY_ROWS", 0)
     assert columns_of(raw) == plain
 
 
@@ -52,7 +52,7 @@ def test_mutants_of_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loop_is_compiled_where_there_are_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    monkeypatch.setattr(column_loops, "compiled", lambda loop: lambda *_: ran.append("code"))
-    column_loops.run_loop(lambda *_: ran.append("plain"), (np.zeros(10),), ())
-    column_loops.run_loop(lambda *_: ran.append("plain"), (np.zeros(column_loops.MANY_ROWS),), ())
+    monkeypatch.setattr(uses, "compiled", lambda loop: lambda *_: ran.append("code"))
+    uses.run_loop(lambda *_: ran.append("plain"), (np.zeros(10),), ())
+    uses.run_loop(lambda *_: ran.append("plain"), (np.zeros(uses.MANY_ROWS),), ())
     assert ran == ["plain", "code"]

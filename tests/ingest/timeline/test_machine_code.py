@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("numba", reason="machine code needs numba")
 
 from hvdprof.ingest.timeline import horovod_timeline, machine_code
-from hvdprof.ingest.timeline.column_loops import ENOUGH_ROWS, run_loop
 from hvdprof.ingest.timeline.machine_code import (
     Compiled,
     NotCompiledError,
     has_numba,
     numba_refusal,
 )
+from hvdprof.ingest.timeline.meaning.uses import ENOUGH_ROWS, run_loop
 from tests.builders.places import RECORDINGS
 from tests.builders.refusing_numba import refuse_loops
 from tests.builders.timeline_reference import assert_same

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from hvdprof.launch.plan.design import Design, hosts_argument, plan_design, reason_to_skip
-from hvdprof.launch.plan.hosts import Capacity
+from hvdprof.launch.plan.design import Design, plan_design, reason_to_skip
+from hvdprof.launch.plan.hosts import Capacity, hosts_argument
 from hvdprof.launch.plan.settings import Settings
 from tests.builders.bench_settings import (
     LOCAL_FOUR_CORES,

@@ -7,13 +7,8 @@ from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.batch_launch import Torchrun, TorchrunForDdp
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.settings import read_settings
-from hvdprof.launch.run.bench_run import (
-    Tools,
-    launcher_of,
-    planned_manifest,
-    prepare_bench,
-    sweep_of,
-)
+from hvdprof.launch.run.bench_run import planned_manifest, prepare_bench, sweep_of
+from hvdprof.launch.run.script_launcher import Tools, launcher_of
 from hvdprof.launch.run.sweep_state import SilentProgress
 from hvdprof.rundir.manifest import Status
 from tests.builders.bench_settings import (

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import StorageError, UsageError
-from hvdprof.launch.run.bench_run import Tools, planned_manifest
+from hvdprof.launch.run.bench_run import planned_manifest
 from hvdprof.launch.run.run_folder import make_run_folder
+from hvdprof.launch.run.script_launcher import Tools
 from hvdprof.rundir.manifest import Manifest, Status
 from hvdprof.rundir.run_lock import exclusive_run
 from tests.builders.bench_settings import FOUR_CORES, bench_settings

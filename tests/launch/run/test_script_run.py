@@ -7,8 +7,8 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
-from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.script_command import script_name, script_of, with_own_python
+from hvdprof.launch.run.script_launcher import Tools
 from hvdprof.launch.run.script_run import prepare_function, prepare_script
 from hvdprof.rundir.json_codec import decode
 from tests.builders.survey import make_build

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.run.time_plan import TimePlan, fit_budget, time_plan
+from hvdprof.launch.plan.time_budget import TimePlan, fit_budget, time_plan
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders.bench_settings import MNIST, RESNET, bench_settings

@@ -63,10 +63,7 @@ class AfterImport:
         self._is_looking = False
 
     def find_spec(
-        self,
-        fullname: str,
-        path: "Sequence[str] | None" = None,
-        target: "ModuleType | None" = None,
+        self, fullname: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
         """The spec from the other finders, with the function behind the execution of the module."""
         if fullname != self._name or self._is_looking:

@@ -76,11 +76,7 @@ class FastPairing:
     """
 
     def __init__(
-        self,
-        offer: Offer | None = None,
-        *,
-        row_group: int = _ROW_GROUP,
-        expected_bytes: int = 0,
+        self, offer: Offer | None = None, *, row_group: int = _ROW_GROUP, expected_bytes: int = 0
     ) -> None:
         self._offer = offer
         room = _room_for(expected_bytes) if offer is None else row_group

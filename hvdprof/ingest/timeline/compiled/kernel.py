@@ -12,12 +12,7 @@ its start and nothing was learned in between.
 
 import numpy as np
 
-from hvdprof.ingest.timeline.compiled.kernel_pairs import (
-    KIND_BEGIN,
-    KIND_END,
-    KIND_MARK,
-    KIND_TICK,
-)
+from hvdprof.ingest.timeline.compiled.kernel_pairs import KIND_BEGIN, KIND_END, KIND_MARK, KIND_TICK
 from hvdprof.ingest.timeline.compiled.kernel_spans import (
     BRACES,
     QUOTES,
@@ -242,13 +237,7 @@ def short_key(word: int) -> tuple[int, int]:
     return np.uint64(0), 0
 
 
-def field(
-    text: Text,
-    place: int,
-    end: int,
-    key: int,
-    found: Int64s,
-) -> tuple[int, int]:
+def field(text: Text, place: int, end: int, key: int, found: Int64s) -> tuple[int, int]:
     """One field: its bit (``ph`` 1, ``ts`` 2, ...) and the place after its value, or -1."""
     if key == _KEY_TS:
         value, place = floored(text, place)

@@ -31,14 +31,7 @@ class Records:
         """Whether there was no room for another record."""
         return self.count >= self._room
 
-    def fill(
-        self,
-        chunks: Chunks,
-        start: int,
-        names: Spans,
-        args: Spans,
-        codes: Int32s,
-    ) -> int:
+    def fill(self, chunks: Chunks, start: int, names: Spans, args: Spans, codes: Int32s) -> int:
         """Parse the window from a place on; the place of what was not taken.
 
         Meanwhile nothing may be learned and the window may not be moved.

@@ -61,9 +61,7 @@ def pending_of(known: Semantics) -> list[PendingNegotiation]:
 
 
 def with_missing_ranks(
-    pending: Sequence[PendingNegotiation],
-    named: Collection[int],
-    fewest_ticks: Mapping[str, int],
+    pending: Sequence[PendingNegotiation], named: Collection[int], fewest_ticks: Mapping[str, int]
 ) -> tuple[PendingNegotiation, ...]:
     """The negotiations with the ranks that have not submitted.
 
@@ -170,17 +168,13 @@ class FactCounts:
         self.ranks.update(np.unique(raw.ticks.rank[known.places.use != NONE]).tolist())
         self._add_cycles(cycle_starts(raw.marks, raw.names))
         self.torus = self.torus or _is_torus(known)
-        self._add_later(known)
+        later = _later_cached_uses(known)
+        ticked = later[known.readiness.num_ticks[later] > 0]
+        self.num_later += len(later)
+        self.num_later_ticked += len(ticked)
+        self.rounds.update(np.unique(known.uses.occurrence[later]).tolist())
+        self.rounds_ticked.update(np.unique(known.uses.occurrence[ticked]).tolist())
         self._add_fewest(known)
-        self._add_span(known)
-        self._add_jumps(known)
-        self.pending = pending_of(known)
-        if raw.range_us is not None:
-            earliest = raw.range_us[0]
-            before = self.earliest_us
-            self.earliest_us = earliest if before is None else min(before, earliest)
-
-    def _add_span(self, known: Semantics) -> None:
         slices, ticks, marks = known.raw.slices, known.raw.ticks, known.raw.marks
         begun = known.roles.role != ENDED_ALONE
         starts = slices.start_us[begun]
@@ -192,6 +186,12 @@ class FactCounts:
             last = max(int(times.max()) for times in filled)
             self.last_us = last if self.first_us is None else max(self.last_us, last)
             self.first_us = first if self.first_us is None else min(self.first_us, first)
+        self._add_jumps(known)
+        self.pending = pending_of(known)
+        if raw.range_us is not None:
+            earliest = raw.range_us[0]
+            before = self.earliest_us
+            self.earliest_us = earliest if before is None else min(before, earliest)
 
     def _add_jumps(self, known: Semantics) -> None:
         starts = known.raw.slices.start_us[known.roles.role != ENDED_ALONE]
@@ -212,14 +212,6 @@ class FactCounts:
         lengths, numbers = np.unique(np.diff(starts_us, prepend=before), return_counts=True)
         self.cycle_lengths.update(dict(zip(lengths.tolist(), numbers.tolist(), strict=True)))
         self._last_cycle_us = int(starts_us[-1])
-
-    def _add_later(self, known: Semantics) -> None:
-        later = _later_cached_uses(known)
-        ticked = later[known.readiness.num_ticks[later] > 0]
-        self.num_later += len(later)
-        self.num_later_ticked += len(ticked)
-        self.rounds.update(np.unique(known.uses.occurrence[later]).tolist())
-        self.rounds_ticked.update(np.unique(known.uses.occurrence[ticked]).tolist())
 
     def _add_fewest(self, known: Semantics) -> None:
         uses, ticks = known.uses, known.readiness.num_ticks

@@ -75,11 +75,7 @@ NO_ROWS = SetRows(np.empty(0, np.int32), *(np.empty(0, np.int64) for _ in range(
 
 
 class SetFilter:
-    """Takes the reductions of a set out of all that come, in their order.
-
-    Args:
-        in_set: For each tensor whether it is of the set; those beyond are not.
-    """
+    """Takes the reductions of a set out of all that come, in their order."""
 
     def __init__(self, in_set: Bools) -> None:
         self._in_set = in_set

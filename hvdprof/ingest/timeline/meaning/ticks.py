@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hvdprof.ingest.timeline.column_loops import run_loop
-from hvdprof.ingest.timeline.meaning.uses import NEGOTIATION, NONE, Roles, Tensors, Uses
+from hvdprof.ingest.timeline.meaning.uses import NEGOTIATION, NONE, Roles, Tensors, Uses, run_loop
 from hvdprof.ingest.timeline.syntax.fields import CYCLE_START
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, Marks, RawTimeline
 from hvdprof.model.arrays import Int32s, Int64s

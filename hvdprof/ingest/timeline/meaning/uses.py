@@ -4,21 +4,33 @@ One use is a negotiation and the operation that follows it with its activities (
 Horovod's ``timeline.cc``). Everything is computed over whole columns: a file has millions of rows.
 """
 
+import contextlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hvdprof.ingest.timeline.column_loops import run_loop
+from hvdprof.ingest.timeline.machine_code import NotCompiledError, compiled, has_numba
 from hvdprof.ingest.timeline.meaning.activities import NEGOTIATE, NEVER_BEGUN, OPERATIONS
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, RawTimeline, Slices
-from hvdprof.model.arrays import Bools, Int8s, Int32s, Int64s
+from hvdprof.model.arrays import Bools, Column, Int8s, Int32s, Int64s
 
 NEGOTIATION, OPERATION, ACTIVITY, PHANTOM, ENDED_ALONE = range(5)
 """Roles of slices; ``ENDED_ALONE`` are ends without a begin."""
 
 NONE = -1
+
+MANY_ROWS = 20_000
+"""So many rows are worth starting compiled code."""
+
+ENOUGH_ROWS = 2000
+"""So many are worth it where compiled code runs already."""
+
+Columns = tuple[Column, ...]
+Loop = Callable[[Any, Any], None]
+"""Takes a tuple of columns to read, and one of columns to fill: of arrays, or of lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +257,17 @@ def _has_no_operation(name: str) -> bool:
 def _negotiated(names: tuple[str, ...]) -> Bools:
     negotiated = {name.removeprefix(NEGOTIATE) for name in names if _is_negotiation(name)}
     return _flags(names, negotiated.__contains__)
+
+
+def run_loop(loop: Loop, inputs: Columns, outputs: Columns) -> None:
+    """Run a loop, compiled if the first of its inputs has many rows."""
+    enough = ENOUGH_ROWS if "llvmlite.binding" in sys.modules else MANY_ROWS
+    if len(inputs[0]) >= enough and has_numba():
+        with contextlib.suppress(NotCompiledError):
+            compiled(loop)(inputs, outputs)
+            return
+    # Python takes items from lists several times as fast as from arrays.
+    lists = tuple(column.tolist() for column in outputs)
+    loop(tuple(column.tolist() for column in inputs), lists)
+    for column, values in zip(outputs, lists, strict=True):
+        column[:] = values

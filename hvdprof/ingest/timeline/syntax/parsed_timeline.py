@@ -28,6 +28,9 @@ LATEST_US = 4_000_000_000_000_000
 
 _EARLIEST_NS = 10**18
 
+LISTED_PLACES = 100
+"""So many damaged places are listed one by one; all are counted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slices:
@@ -111,6 +114,45 @@ class DamageReport:
     num_places: int = 0
     num_bytes: int = 0
     places: tuple[Damage, ...] = ()
+
+
+class DamageLog:
+    """Collects the damaged places of a file."""
+
+    def __init__(self) -> None:
+        self.start = -1
+        self.num_places = 0
+        self.num_bytes = 0
+        self.ends_at = -1
+        self.places: list[Damage] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a damaged place has begun that has not ended."""
+        return self.start >= 0
+
+    def open(self, start: int) -> None:
+        """A damaged place begins."""
+        self.start = start
+
+    def close(self, end: int, what: str) -> None:
+        """It ends."""
+        self.add(self.start, end - self.start, what)
+        self.start = -1
+
+    def add(self, start: int, length: int, what: str) -> None:
+        """Add a damaged place."""
+        self.num_places += 1
+        self.num_bytes += length
+        self.ends_at = start + length
+        if len(self.places) < LISTED_PLACES:
+            self.places.append(Damage(start, length, what))
+
+    def report(self, broken: str, size: int) -> DamageReport:
+        """All places; ``broken`` says why the text ended before the file did."""
+        if broken:
+            self.add(size, 0, broken)
+        return DamageReport(self.num_places, self.num_bytes, tuple(self.places))
 
 
 @dataclass(frozen=True, slots=True)

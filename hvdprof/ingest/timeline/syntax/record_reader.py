@@ -29,10 +29,7 @@ from hvdprof.ingest.timeline.syntax.fields import (
     record_at,
 )
 from hvdprof.ingest.timeline.syntax.pairing import NEGOTIATE, Pairing
-from hvdprof.ingest.timeline.syntax.parsed_timeline import Damage, DamageReport, Layout, RawTimeline
-
-LISTED_PLACES = 100
-"""So many damaged places are listed one by one; all are counted."""
+from hvdprof.ingest.timeline.syntax.parsed_timeline import DamageLog, Layout, RawTimeline
 
 _SEPARATORS = re.compile(r"[,\[\] \t\r\n]*")
 _WINDOWS = (ENOUGH + 64, 1 << 18, LONGEST + 64)
@@ -57,7 +54,7 @@ class Reader:
         self.tensors: list[str] = []
         self.epochs: list[tuple[int, int]] = []
         self.counts: Counter[str] = Counter()
-        self.damage = _DamageLog()
+        self.damage = DamageLog()
         self.head = ""
         self.in_object = False
 
@@ -254,6 +251,9 @@ class Reader:
         counts = self.counts + Counter(self.pairing.counts())
         chunks = self.chunks
         num_timed = sum(counts[kind] for kind in "BEXi")
+        tail = self.chunks.text(max(self.chunks.end - SLACK, 0), SLACK).rstrip()
+        cut = self.damage.ends_at == self.chunks.offset + self.chunks.end
+        lines = [len(_TIMED_LINE.findall(line)) for line in self.head.split("\n")]
         return RawTimeline(
             slices=slices,
             ticks=ticks,
@@ -266,55 +266,17 @@ class Reader:
             num_records={kind: counts[kind] for kind in ("M", "B", "E", "X", "i", "other")},
             num_timed=self.order,
             damage=self.damage.report(chunks.broken, chunks.offset + chunks.end),
-            layout=self._layout(),
+            layout=Layout(
+                closed=tail.endswith("}" if self.in_object else "]") and not cut,
+                one_per_line=sum(lines) > 1 and max(lines) == 1,
+                crlf="\r\n" in self.head,
+                in_object=self.in_object,
+                encoding=self.chunks.encoding,
+                compression=self.chunks.compression,
+            ),
             size_bytes=chunks.offset + chunks.end,
             foreign=_foreign_kind(self.head) if counts["other"] > num_timed else "",
         )
-
-    def _layout(self) -> Layout:
-        tail = self.chunks.text(max(self.chunks.end - SLACK, 0), SLACK).rstrip()
-        cut = self.damage.ends_at == self.chunks.offset + self.chunks.end
-        lines = [len(_TIMED_LINE.findall(line)) for line in self.head.split("\n")]
-        return Layout(
-            closed=tail.endswith("}" if self.in_object else "]") and not cut,
-            one_per_line=sum(lines) > 1 and max(lines) == 1,
-            crlf="\r\n" in self.head,
-            in_object=self.in_object,
-            encoding=self.chunks.encoding,
-            compression=self.chunks.compression,
-        )
-
-
-class _DamageLog:
-    def __init__(self) -> None:
-        self.start = -1
-        self.num_places = 0
-        self.num_bytes = 0
-        self.ends_at = -1
-        self.places: list[Damage] = []
-
-    @property
-    def is_open(self) -> bool:
-        return self.start >= 0
-
-    def open(self, start: int) -> None:
-        self.start = start
-
-    def close(self, end: int, what: str) -> None:
-        self.add(self.start, end - self.start, what)
-        self.start = -1
-
-    def add(self, start: int, length: int, what: str) -> None:
-        self.num_places += 1
-        self.num_bytes += length
-        self.ends_at = start + length
-        if len(self.places) < LISTED_PLACES:
-            self.places.append(Damage(start, length, what))
-
-    def report(self, broken: str, size: int) -> DamageReport:
-        if broken:
-            self.add(size, 0, broken)
-        return DamageReport(self.num_places, self.num_bytes, tuple(self.places))
 
 
 def _foreign_kind(head: str) -> str:

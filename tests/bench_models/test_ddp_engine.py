@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hvdprof.bench_models.data_parallel_engine import DataParallelEngine
+from hvdprof.bench_models.ddp_engine import DataParallelEngine
 from hvdprof.bench_models.registry import model_named
 from hvdprof.bench_models.training import Job, make_batches, make_model, run_segment
 from hvdprof.collect.host_facts import Identity
