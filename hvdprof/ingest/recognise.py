@@ -193,6 +193,12 @@ def _add_folder(folder: Path, found: Found) -> None:
             if around
             else "Give the folder that `hvdprof bench` named, usually runs/<time>-<name>.",
         )
+    if any(folder.glob("passes/*/recorder")):
+        text = (
+            f"{shown_name(folder)} has recordings of a run directory, and no {MANIFEST_NAME}: they "
+            "are read as single files. Copy the run directory whole."
+        )
+        found.notes.append(Note(NoteCode.NOT_READ, text))
     found.notes += listed.notes
     found.files += map(recognise, listed.runs)
     files = []

@@ -21,7 +21,7 @@ class NoteCode(StrEnum):
         one._value_, one.doc = code, doc
         return one
 
-    NOT_READ = "not-read", "A path is no regular file, too deep, or a folder that lists nothing."
+    NOT_READ = "not-read", "A path is no regular file, too deep, lists nothing, or has no manifest."
     UNREADABLE = "unreadable", "A file cannot be read, or holds nothing that is known."
     LEFT_OUT = "left-out", "A file is whole, but no part of the job that the others are of."
     ARCHIVE = "archive", "Entries of an archive are damaged or left out."

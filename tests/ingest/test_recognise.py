@@ -124,6 +124,16 @@ def test_parts_of_a_run_directory_say_so_and_are_left_out_beside_recordings(tmp_
         load_run([tmp_path / "alone"])
 
 
+@pytest.mark.heavy
+def test_a_run_directory_without_its_manifest_says_so(tmp_path: Path) -> None:
+    folder = unpacked("ddp-hang", tmp_path)
+    (folder / "manifest.json").unlink()
+    notes = [note.text for note in load_run([folder]).notes]
+    assert any(
+        "no manifest.json" in text and "Copy the run directory whole" in text for text in notes
+    )
+
+
 def test_pages_and_sources_in_a_folder_are_no_output_unless_they_are_named(tmp_path: Path) -> None:
     error = "ValueError: quoted in a page\n"
     for name in ("README.md", "train.py", "job.out"):
