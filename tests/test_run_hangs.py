@@ -73,6 +73,8 @@ def test_ctrl_c_during_a_hang_names_the_rank_and_its_line(tmp_path, job):
     failure = failure_of(run)
     assert failure.reason.startswith("it was interrupted; stall at step ")
     assert failure.rank == 1
+    (record,) = Manifest.read(run).passes
+    assert record.engine == job[-1]
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,7 @@ class FixedPass:
             least_steps=least_partial_steps(self._of.settings),
             stall=self._stalls.cut_off(),
         )
+        refine_from_ranks(self._of.record, self._of.manifest, self.progress, self._of.settings)
         self._stalls.report_cut_off()
         self._stalls.finish()
 
