@@ -93,7 +93,7 @@ from hvdprof.model.tables.waterfall_tables import (
 from hvdprof.model.tables.window_tables import RESETS, SESSION_RANKS, SESSIONS
 
 _MEASURED = (SEGMENTS, RANK_STEPS, TURNS)
-_WAITED = (*_MEASURED, EVENTS, WAITS, ARRIVALS, RANK_SAMPLES)
+_WAITED = (*_MEASURED, EVENTS, WAITS, ARRIVALS, RANK_SAMPLES, DEVICE_SAMPLES)
 
 
 STEPS: tuple[Step, ...] = (
@@ -208,7 +208,7 @@ STEPS: tuple[Step, ...] = (
     Step(
         "what did the machine do to each rank",
         (RANK_MACHINE,),
-        (*_WAITED, DEVICE_SAMPLES, LAUNCHES),
+        (*_WAITED, LAUNCHES),
         machine_frame,
         (
             memory_rules.memory_grows,
