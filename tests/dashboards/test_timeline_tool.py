@@ -526,7 +526,7 @@ def test_many_ranks_are_folded_beside_their_extremes_and_opened_by_a_click(shown
     page.mouse.click(page.evaluate(BOX)["x"] + 20, at(page, 0, y=12)[1])
     page.wait_for_url("**open=all*")
     # The figure grows with the answer that holds all ranks.
-    page.wait_for_function(f"({BOX})().height > {folded + 200}")
+    wait_until(page, f"({BOX})().height > {folded + 200}")
 
 
 def test_the_state_of_the_view_survives_a_reload(shown):

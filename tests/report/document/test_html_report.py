@@ -16,7 +16,13 @@ from hvdprof.report.document.markdown_report import MarkdownReporter
 from hvdprof.rundir.stopping import Stop, StopReason
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep
-from tests.builders.browser import CLOUD_BUTTON, SERVERS, serious_violations, watched_page
+from tests.builders.browser import (
+    CLOUD_BUTTON,
+    SERVERS,
+    serious_violations,
+    wait_until,
+    watched_page,
+)
 from tests.builders.profiler_traces import TracedJob, write_traces
 from tests.builders.run_directory import PassSpec, SegmentSpec
 
@@ -181,10 +187,10 @@ def test_every_figure_fits_on_the_paper_and_loads_nothing(tmp_path):
         assert page.evaluate(SERVERS) == [""]
         wide = page.evaluate(WIDEST_FIGURE)
         page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-        page.wait_for_function(f"({WIDEST_FIGURE})() <= 680")
+        wait_until(page, f"({WIDEST_FIGURE})() <= 680")
         assert wide > 680
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-        page.wait_for_function(f"({WIDEST_FIGURE})() > 680")
+        wait_until(page, f"({WIDEST_FIGURE})() > 680")
         assert watched.complaints == []
         assert watched.foreign_requests == []
 
