@@ -185,11 +185,15 @@ def test_no_samples_or_no_rank_say_nothing() -> None:
 
 
 def test_jitter_says_whether_the_ranks_had_their_cores() -> None:
-    crowded, disturbed, free = (causes_rules._even_out(share, 0.1) for share in (0.4, 0.1, 0.01))
+    crowded, disturbed, free = (
+        causes_rules._even_out(share, 0.1, alone=False) for share in (0.4, 0.1, 0.01)
+    )
 
     assert crowded.fix.startswith("give the ranks cores of their own")
     assert "pidstat" in disturbed.text
-    assert causes_rules._even_out(math.nan, 0.1) == disturbed
+    assert causes_rules._even_out(math.nan, 0.1, alone=True) == disturbed
+    # No other process is there to be ended.
+    assert causes_rules._even_out(0.4, 0.1, alone=True).fix.startswith("run fewer ranks, threads")
     assert "pidstat" not in free.text
     assert causes_rules._of_cores(math.nan, 0.1) == ""
     assert causes_rules._of_cores(0.4, 0.1) == (

@@ -13,6 +13,7 @@ from hvdprof.analyze.findings.advice import advice
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity, severity_of_cost
 from hvdprof.analyze.findings.input_evidence import InputEvidence
+from hvdprof.analyze.findings.run_rules import causes_rules
 from hvdprof.analyze.pipeline import findings
 from hvdprof.ingest.rundir.run_files import net_transfers
 from hvdprof.model.notes import Note, NoteCode
@@ -746,6 +747,17 @@ def test_rotating_stragglers_beside_other_processes_are_only_possible():
     assert "Other processes" not in row["evidence"]
     assert "End the other processes" not in row["action"]
     assert row["confidence"] == "possible"
+
+
+@pytest.mark.parametrize(("load", "is_alone"), [(0.05, True), (1.7, False), (None, False)])
+def test_ranks_without_cores_are_sent_to_their_own_threads_where_nothing_else_ran(
+    monkeypatch, load, is_alone
+):
+    monkeypatch.setattr(causes_rules, "cores_of_ranks", lambda *_: 0.4)
+    beside = {} if load is None else crowded(load)
+    (row,) = findings(evidence([term("jitter", 0.3)], **beside)).to_dict("records")
+    assert ("the job's own threads take the cores" in row["evidence"]) is is_alone
+    assert row["action"].startswith("Run fewer ranks" if is_alone else "Give the ranks cores")
 
 
 def test_a_handful_of_steps_has_no_rotating_stragglers():

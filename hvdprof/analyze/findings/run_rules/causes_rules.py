@@ -60,6 +60,12 @@ _EVEN_OUT = advice(
 CROWDED = 0.2
 """Share of the time without a core from which on it is the first thing to change."""
 
+_OWN_CROWD = "Other processes used next to nothing: the job's own threads take the cores."
+_OWN_THREADS = advice(
+    "run fewer ranks, threads or workers per host than it has cores",
+    "Threads that communicate compete with them.",
+)
+
 _EVEN_WORK = advice("even out the work per sample (bucket by length, equal shards)")
 
 _LATE_IN = {
@@ -83,12 +89,14 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
     for cause in costly_causes(evidence, JITTER):
         if cause.cell["num_steps"] < FEWEST_STEPS_OF_JITTER:
             continue
-        crowded = explains(cell_setting(evidence.run, cause.cell).load, cause.row)
+        setting = cell_setting(evidence.run, cause.cell)
+        crowded = explains(setting.load, cause.row)
         late, phase = str(cause.row["ranks"]), str(cause.row["phase"])
         sizes = sizes_within_steps(evidence, cause.cell)
         patterns = evidence.rows_of(evidence.table(STRAGGLERS.name), cause.cell)["pattern"]
         without_core = cores_of_ranks(evidence, cause.cell)
         rotates = not late and bool((patterns == ROTATING).any())
+        alone = setting.num_hosts == 1 and setting.load.is_idle
         yield Finding(
             "rotating-stragglers",
             severity_of_cost(cause.share),
@@ -105,11 +113,12 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
                 "" if late else _EVIDENCE[rotates],
                 sizes,
                 _of_cores(without_core, cause.share),
+                _OWN_CROWD * (alone and without_core >= CROWDED),
                 "Stragglers and pauses that have a finding of their own are not in it.",
             ),
             _LATE_IN[phase].formatted(rank=late)
             if phase in _LATE_IN
-            else _even_out(without_core, cause.share),
+            else _even_out(without_core, cause.share, alone=alone),
             "possible" if crowded else "likely",
             **cause.cost,
         )
@@ -128,10 +137,12 @@ def _of_cores(without_core: float, cost: float) -> str:
     )
 
 
-def _even_out(without_core: float, cost: float) -> Advice:
+def _even_out(without_core: float, cost: float, *, alone: bool) -> Advice:
     if without_core < MOST_NOT * cost:
         return _EVEN_WORK
-    return FREE_CORES if without_core >= CROWDED else _EVEN_OUT
+    if without_core >= CROWDED:
+        return _OWN_THREADS if alone else FREE_CORES
+    return _EVEN_OUT
 
 
 def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
