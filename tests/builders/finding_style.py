@@ -12,6 +12,7 @@ IMPERATIVES = (
         "Check",
         "Compare",
         "End",
+        "Even",
         "Give",
         "Install",
         "Look",

@@ -1,11 +1,13 @@
 """What findings say of what the machine did to the ranks that they name."""
 
 import math
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pytest
 
+from hvdprof.analyze.findings.advice import Advice
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.machine_evidence import (
@@ -185,15 +187,17 @@ def test_no_samples_or_no_rank_say_nothing() -> None:
 
 
 def test_jitter_says_whether_the_ranks_had_their_cores() -> None:
-    crowded, disturbed, free = (
-        causes_rules._even_out(share, 0.1, alone=False) for share in (0.4, 0.1, 0.01)
-    )
+    def to_do(share: float, *, alone: bool = False, pinned: bool = False) -> Advice:
+        cause = SimpleNamespace(share=0.1, cell={"pinned": pinned})
+        return causes_rules._even_out(share, cast("CostlyCause", cause), alone=alone)
 
+    crowded, disturbed, free = map(to_do, (0.4, 0.1, 0.01))
     assert crowded.fix.startswith("give the ranks cores of their own")
-    assert "pidstat" in disturbed.text
-    assert causes_rules._even_out(math.nan, 0.1, alone=True) == disturbed
-    # No other process is there to be ended.
-    assert causes_rules._even_out(0.4, 0.1, alone=True).fix.startswith("run fewer ranks, threads")
+    assert disturbed.fix.startswith("pin ranks to cores") and "pidstat" in disturbed.text
+    assert to_do(math.nan, alone=True) == disturbed
+    # Neither other processes are there to be ended, nor ranks to be pinned.
+    assert to_do(0.4, alone=True).fix.startswith("run fewer ranks, threads")
+    assert to_do(0.1, pinned=True).fix.startswith("even out the work per sample")
     assert "pidstat" not in free.text
     assert causes_rules._of_cores(math.nan, 0.1) == ""
     assert causes_rules._of_cores(0.4, 0.1) == (

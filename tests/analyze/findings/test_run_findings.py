@@ -698,7 +698,7 @@ def test_other_processes_on_spare_cores_are_not_reported_as_the_cause(others, co
     [
         ("compute-inflation", "run fewer ranks per host than it has cores"),
         ("exposed-transfer", "run fewer ranks than cores, so that Horovod's threads get cores"),
-        ("jitter", "pin ranks to cores and even out the work per sample"),
+        ("jitter", "even out the work per sample (bucket by length, equal shards)"),
     ],
 )
 def test_a_load_too_small_for_the_loss_is_neither_cause_nor_fix(name, fix):

@@ -49,10 +49,13 @@ _ON_ONE_RANK = advice(
     "Do it less often.",
 )
 
+_BESIDE = (
+    "Run `pidstat 1` and `iostat -x 1` on the hosts during the job, to find other processes and "
+    "slow storage."
+)
 _EVEN_OUT = advice(
     "pin ranks to cores and even out the work per sample",
-    "Run `pidstat 1` and `iostat -x 1` on the hosts during the job, to find other processes and "
-    "slow storage.",
+    _BESIDE,
     command="pidstat 1",
     first="Pin ranks to cores and even out the work per sample (bucket by length, equal shards).",
 )
@@ -67,6 +70,7 @@ _OWN_THREADS = advice(
 )
 
 _EVEN_WORK = advice("even out the work per sample (bucket by length, equal shards)")
+_EVEN_OUT_PINNED = advice(_EVEN_WORK.fix, _BESIDE, command="pidstat 1")
 
 _LATE_IN = {
     "data": advice(
@@ -118,7 +122,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
             ),
             _LATE_IN[phase].formatted(rank=late)
             if phase in _LATE_IN
-            else _even_out(without_core, cause.share, alone=alone),
+            else _even_out(without_core, cause, alone=alone),
             "possible" if crowded else "likely",
             **cause.cost,
         )
@@ -137,12 +141,12 @@ def _of_cores(without_core: float, cost: float) -> str:
     )
 
 
-def _even_out(without_core: float, cost: float, *, alone: bool) -> Advice:
-    if without_core < MOST_NOT * cost:
+def _even_out(without_core: float, cause: CostlyCause, *, alone: bool) -> Advice:
+    if without_core < MOST_NOT * cause.share:
         return _EVEN_WORK
     if without_core >= CROWDED:
         return _OWN_THREADS if alone else FREE_CORES
-    return _EVEN_OUT
+    return _EVEN_OUT_PINNED if cause.cell["pinned"] else _EVEN_OUT
 
 
 def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
