@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.arrays import FrameRow
-from hvdprof.model.cell_key import LAUNCH, of_base_cell
+from hvdprof.model.cell_key import LAUNCH, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.run_tables import TURNS
@@ -41,11 +41,18 @@ _LEAST_SHARE = 0.01
 
 
 def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
-    """The launch with most ranks, its ranks that differ most first; none without samples."""
+    """The launch with most ranks, its ranks that differ most first; none without samples.
+
+    It is one of the cell that the verdict is about, where that has samples.
+    """
     rows = as_text(analysis.table(RANK_MACHINE.name), [*LAUNCH, "measure"])
     if rows.empty:
         return ()
-    launches = [own for _, own in rows.groupby(LAUNCH, sort=False)]
+    verdict = analysis.verdict
+    cell = of_base_cell(analysis.run.segments, verdict.model, verdict.np, verdict.engine)
+    of_verdict = rows.merge(as_text(cell[LAUNCH], LAUNCH))
+    shown_of = rows if of_verdict.empty else of_verdict
+    launches = [own for _, own in shown_of.groupby(LAUNCH, sort=False)]
     own = max(launches, key=lambda rows: rows["rank"].nunique())
     pass_id = str(own["pass_id"].iloc[0])
     table = own.pivot_table(index="rank", columns="measure", values="mean")
@@ -64,7 +71,7 @@ def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     return (
         Section(
             "What the machine did to each rank",
-            caption=_caption(analysis, pass_id),
+            caption=_caption(analysis, own),
             heads=(Head("rank"), *(Head(head) for head in shown)),
             rows=tuple(
                 (
@@ -80,13 +87,19 @@ def machine_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
     )
 
 
-def _caption(analysis: RunAnalysis, pass_id: str) -> str:
+def _caption(analysis: RunAnalysis, own: pd.DataFrame) -> str:
+    pass_id, segment = (str(own[name].iloc[0]) for name in LAUNCH)
+    row = _row_of(analysis.run.segments, (pass_id, segment))
+    place = (
+        f"{place_name(str(row['model']), int(row['size']), str(row['engine']))}: " if row else ""
+    )
     if pass_id in set(analysis.run.table(TURNS.name)["pass_id"].astype(str)):
         return (
-            f"means from the first to the last steady step of {pass_id}, sampled once a second; "
-            "seconds mostly in turns of other launches, in which its ranks sleep, are left out"
+            f"{place}means from the first to the last steady step of {pass_id}, sampled once a "
+            "second; seconds mostly in turns of other launches, in which its ranks sleep, are left "
+            "out"
         )
-    return f"means over the steady steps of {pass_id}, sampled once a second"
+    return f"{place}means over the steady steps of {pass_id}, sampled once a second"
 
 
 def _shown(measure: str, value: float) -> str:

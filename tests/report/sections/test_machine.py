@@ -91,6 +91,31 @@ def test_turns_of_other_launches_are_said_to_be_left_out(tmp_path: Path) -> None
     )
 
 
+def test_the_launch_is_one_of_the_cell_of_the_verdict() -> None:
+    models = {"s": "mnist", "t": "resnet18"}
+    segments = [
+        {**CELL, "pass_id": "p", "segment": name, "model": model, "size": 2, "mode": "throughput"}
+        for name, model in models.items()
+    ]
+    samples = [
+        measured("core_wait", rank, share) | {"segment": name}
+        for name, share in (("s", 0.08), ("t", 0.33))
+        for rank in (0, 1)
+    ]
+    known: RunAnalysis = finished_analysis(
+        run=finished_run(**{SEGMENTS.name: declared_rows(SEGMENTS, *segments)}),
+        derived={RANK_MACHINE.name: declared_rows(RANK_MACHINE, *samples)},
+    )
+    for model, share in (("resnet18", "33 %"), ("mnist", "8 %")):
+        own = verdict(model=model, np=2, engine="horovod")
+        section = one(machine_sections(replace(known, verdict=own)))
+        assert section.caption.startswith(f"{model} on 2 ranks: means over the steady steps of p")
+        assert [row[1] for row in section.rows] == [share, share]
+    # A verdict on a cell without samples: that of most ranks.
+    other = verdict(model="vgg16", np=8, engine="horovod")
+    assert one(machine_sections(replace(known, verdict=other))).rows
+
+
 def test_cores_and_memory_of_each_rank_and_the_host(tmp_path: Path) -> None:
     first = {"cpu": 0.9, "core_wait": 0.02, "rss": 2e9, "busy": 1.9, "psi_cpu": 0.4, "steal": 0.01}
     section = one(sections(tmp_path, [first, {"cpu": 0.5, "core_wait": 0.48, "rss": 3e9}], CPU))
