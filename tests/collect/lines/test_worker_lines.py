@@ -121,7 +121,8 @@ def test_a_worker_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
 
     assert ended.stdout == "[-9]\n", ended.stderr
     (path,) = PassPaths(tmp_path).lines_files()[3]
-    assert functions(lines_of(path)) == {("job.py", "load")}
+    # On a busy machine a sample may find it before its first line.
+    assert functions(lines_of(path)) - {("", "")} == {("job.py", "load")}
 
 
 def test_only_some_of_many_workers_are_sampled(tmp_path: Path) -> None:
