@@ -18,6 +18,7 @@ from hvdprof.model.notes import NoteCode
 from hvdprof.model.schema import as_text
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.attached import attached_files
+from hvdprof.rundir.manifest import Status
 
 _CHECK_CLOCKS = advice(
     "check the hosts' clocks with `chronyc tracking`, let them settle, and measure again",
@@ -155,9 +156,17 @@ def clocks_contradict(evidence: Evidence) -> Iterator[Finding]:
 
 
 def uneven_steps(evidence: Evidence) -> Iterator[Finding]:
-    """Ranks that end after fewer steps than others, as before ``hvd.join()``."""
-    steps = as_text(evidence.run.steps, LAUNCH).merge(evidence.measured[LAUNCH], on=LAUNCH)
-    if steps.empty or attached_files(evidence.run.manifest):
+    """Ranks that end after fewer steps than others, as before ``hvd.join()``.
+
+    Only of launches that ran to their end: what a rank had not written yet, or lost, is no end. In
+    an elastic launch ranks come and go.
+    """
+    run = evidence.run
+    elastic = {record.id for record in run.manifest.passes if record.session is not None}
+    done = as_text(run.segments[(run.segments["status"] == Status.DONE).to_numpy()], LAUNCH)
+    done = done[~done["pass_id"].isin(elastic).to_numpy()].merge(evidence.measured[LAUNCH])
+    steps = as_text(run.steps, LAUNCH).merge(done[LAUNCH], on=LAUNCH)
+    if steps.empty or attached_files(run.manifest):
         return
     ends = steps.assign(end=steps["step"] + steps["num_steps"])
     by_rank = ends.pivot_table("end", LAUNCH, "rank", aggfunc="max")
