@@ -37,6 +37,7 @@ from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
+from hvdprof.model.causes import SHARED_PHASES
 
 MOST_CAUSES = 5
 
@@ -47,8 +48,6 @@ LONGER = 0.25
 """Share of a pause of all ranks by which one of them stops longer, from which that is named."""
 
 _STEPS_APART = {STRAGGLER: 1, PAUSE: 2}
-
-COMPUTE_PHASES = ("forward", "backward", "optimizer", MIXED)
 
 CERTAIN_BESIDE_LOAD = 1e-6
 """Chance below which a rank is named although waits for a core explain it: of 38 clean launches,
@@ -106,7 +105,7 @@ def _is_of_others(one: _Found, excess: Times, of_all: Times, times: RankTimes) -
     """
     delay, places = one.delay, list(one.delay.places)
     of_all_ranks = delay.kind != STRAGGLER or len(places) == len(times.ranks)
-    if of_all_ranks or delay.pattern == PERIODIC or one.phase not in COMPUTE_PHASES:
+    if of_all_ranks or delay.pattern == PERIODIC or one.phase not in (*SHARED_PHASES, MIXED):
         return False
     total = excess.sum(axis=2)
     lost = min(times.core_losses.get(rank, 0.0) for rank in times.ranks[places].tolist())
