@@ -253,14 +253,14 @@ def slow_start(later_ms):
     return evidence([("job_steps", table("job_steps", *of_job))], steps=table("steps", *rows))
 
 
-def steps_of_ranks(*ends):
+def steps_of_ranks(*ends, **values):
     """As many steps of each rank."""
     rows = [
         {**NAMES, "rank": rank, "step": step, "num_steps": 1}
         for rank, end in enumerate(ends)
         for step in range(end)
     ]
-    return evidence(steps=table("steps", *rows))
+    return evidence(steps=table("steps", *rows), **values)
 
 
 CASES = {
@@ -553,6 +553,17 @@ def test_the_rank_that_ends_first_is_named_with_its_steps():
     assert "in 1 of 1 launches" in row["evidence"]
 
 
+@pytest.mark.parametrize("status", ["running", "partial", "failed"])
+def test_of_a_launch_that_did_not_end_by_itself_no_rank_ended_first(status):
+    assert "uneven-steps" not in ids(steps_of_ranks(16, 12, segments=segments(status=status)))
+
+
+def test_where_ranks_come_and_go_no_rank_ended_first():
+    record = pass_record("p", [segment("s")], mode="throughput", session=0)
+    given = steps_of_ranks(16, 12, manifest=manifest(passes=[record]))
+    assert "uneven-steps" not in ids(given)
+
+
 def test_a_rank_that_starts_slowly_is_named_with_the_steps_that_are_left_out():
     given = slow_start(70.0)
     row = findings(given).set_index("id").loc["slow-start"]
@@ -756,7 +767,7 @@ def test_ranks_without_cores_are_sent_to_their_own_threads_where_nothing_else_ra
     monkeypatch.setattr(causes_rules, "cores_of_ranks", lambda *_: 0.4)
     beside = {} if load is None else crowded(load)
     (row,) = findings(evidence([term("jitter", 0.3)], **beside)).to_dict("records")
-    assert ("the job's own threads take the cores" in row["evidence"]) is is_alone
+    assert ("Other processes used at most 0.2 cores" in row["evidence"]) is is_alone
     assert row["action"].startswith("Run fewer ranks" if is_alone else "Give the ranks cores")
 
 

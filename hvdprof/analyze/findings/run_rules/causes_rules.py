@@ -35,6 +35,7 @@ from hvdprof.analyze.findings.machine_evidence import MOST_NOT, cores_of_ranks
 from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
 from hvdprof.analyze.ranks.stragglers import ROTATING
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
+from hvdprof.analyze.steps.other_load import BUSY_CORES
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import within
 from hvdprof.model.causes import COMPUTE_INFLATION, JITTER
@@ -63,7 +64,7 @@ _EVEN_OUT = advice(
 CROWDED = 0.2
 """Share of the time without a core from which on it is the first thing to change."""
 
-_OWN_CROWD = "Other processes used next to nothing: the job's own threads take the cores."
+_OWN_CROWD = f"Other processes used at most {BUSY_CORES} cores in each launch."
 _OWN_THREADS = advice(
     "run fewer ranks, threads or workers per host than it has cores",
     "Threads that communicate compete with them.",
