@@ -558,6 +558,12 @@ def test_of_a_launch_that_did_not_end_by_itself_no_rank_ended_first(status):
     assert "uneven-steps" not in ids(steps_of_ranks(16, 12, segments=segments(status=status)))
 
 
+@pytest.mark.parametrize(("ended", "is_said"), [(True, True), (False, False)])
+def test_a_recording_without_its_end_is_no_rank_that_ended_first(ended, is_said):
+    given = steps_of_ranks(16, 12, ranks=ranks(0, 1, ended=ended))
+    assert ("uneven-steps" in ids(given)) is is_said
+
+
 def test_where_ranks_come_and_go_no_rank_ended_first():
     record = pass_record("p", [segment("s")], mode="throughput", session=0)
     given = steps_of_ranks(16, 12, manifest=manifest(passes=[record]))

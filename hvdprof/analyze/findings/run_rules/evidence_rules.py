@@ -162,9 +162,10 @@ def uneven_steps(evidence: Evidence) -> Iterator[Finding]:
     an elastic launch ranks come and go.
     """
     run = evidence.run
-    elastic = {record.id for record in run.manifest.passes if record.session is not None}
+    open_ended = {record.id for record in run.manifest.passes if record.session is not None}
+    open_ended |= set(run.ranks.loc[~run.ranks["ended"].to_numpy(dtype=bool), "pass_id"])
     done = as_text(run.segments[(run.segments["status"] == Status.DONE).to_numpy()], LAUNCH)
-    done = done[~done["pass_id"].isin(elastic).to_numpy()].merge(evidence.measured[LAUNCH])
+    done = done[~done["pass_id"].isin(open_ended).to_numpy()].merge(evidence.measured[LAUNCH])
     steps = as_text(run.steps, LAUNCH).merge(done[LAUNCH], on=LAUNCH)
     if steps.empty or attached_files(run.manifest):
         return
