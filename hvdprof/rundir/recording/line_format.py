@@ -106,36 +106,29 @@ class WindowLine(TypedDict):
             "ns",
         ),
     ]
-    evaluation_ns: NotRequired[
-        Annotated[
-            int,
-            Key(
-                "only in a window of one step in which the rank also evaluated: offset of the end "
-                "of the evaluation",
-                "ns",
-            ),
-        ]
+    evaluation_ns: Annotated[
+        NotRequired[int],
+        Key(
+            "only in a window of one step in which the rank also evaluated: offset of the end "
+            "of the evaluation",
+            "ns",
+        ),
     ]
-    evaluation_blocked_ns: NotRequired[
-        Annotated[
-            int,
-            Key(
-                "only with `evaluation_ns`, where no wait may be unseen: waits in the evaluation",
-                "ns",
-            ),
-        ]
+    evaluation_blocked_ns: Annotated[
+        NotRequired[int],
+        Key(
+            "only with `evaluation_ns`, where no wait may be unseen: waits in the evaluation", "ns"
+        ),
     ]
-    profiled: NotRequired[
-        Annotated[
-            bool,
-            Key(
-                "only where true: torch.profiler was on, or started or stopped; results exclude "
-                "the steps of all ranks"
-            ),
-        ]
+    profiled: Annotated[
+        NotRequired[bool],
+        Key(
+            "only where true: torch.profiler was on, or started or stopped; results exclude "
+            "the steps of all ranks"
+        ),
     ]
-    loss: NotRequired[
-        Annotated[float, Key("mean training loss, only where given; may be `NaN`, `Infinity`")]
+    loss: Annotated[
+        NotRequired[float], Key("mean training loss, only where given; may be `NaN`, `Infinity`")
     ]
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast, get_args, get_type_hints
+from typing import NotRequired, cast, get_args, get_origin, get_type_hints
 
 from hvdprof.rundir.json_codec import without_surrogates
 from hvdprof.rundir.recording.line_format import Key
@@ -71,7 +71,6 @@ def declared_kinds() -> Iterator[DeclaredKind]:
 
 
 def _declared(name: str, hint: object) -> DeclaredKey:
-    is_optional = not hasattr(hint, "__metadata__")
-    (annotated,) = get_args(hint) if is_optional else (hint,)
-    key = next(item for item in annotated.__metadata__ if isinstance(item, Key))
+    key = next(item for item in vars(hint)["__metadata__"] if isinstance(item, Key))
+    is_optional = get_origin(get_args(hint)[0]) is NotRequired
     return DeclaredKey(name, key.doc, key.unit, is_optional)

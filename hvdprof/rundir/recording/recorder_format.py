@@ -96,9 +96,9 @@ class HeaderLine(TypedDict):
     affinity: Annotated[list[int], Key("cores that the process may use")]
     given_cores: Annotated[list[int], Key("cores before the script pinned itself")]
     num_gpus: Annotated[int | None, Key("GPUs that torch sees; `null` without a GPU")]
-    gpu: NotRequired[Annotated[str, Key("UUID of the GPU of `device`, where torch states it")]]
-    backend: NotRequired[
-        Annotated[str, Key("what reduces tensors on the GPU, where known: `nccl`, `gloo`, `mpi`")]
+    gpu: Annotated[NotRequired[str], Key("UUID of the GPU of `device`, where torch states it")]
+    backend: Annotated[
+        NotRequired[str], Key("what reduces tensors on the GPU, where known: `nccl`, `gloo`, `mpi`")
     ]
     num_threads: Annotated[int | None, Key("threads of torch or TensorFlow; `null` where unknown")]
     versions: Annotated[
@@ -107,14 +107,12 @@ class HeaderLine(TypedDict):
     host: Annotated[
         HostFacts, Key("name, cores, memory, network interfaces and GPUs (`HostFacts`)")
     ]
-    engine: NotRequired[
-        Annotated[
-            str,
-            Key(
-                "where no Horovod connects the ranks: `ddp`, `fsdp` or `collectives` of "
-                "`torch.distributed`, or the strategy of `tf.distribute`, such as `tf-multiworker`"
-            ),
-        ]
+    engine: Annotated[
+        NotRequired[str],
+        Key(
+            "where no Horovod connects the ranks: `ddp`, `fsdp` or `collectives` of "
+            "`torch.distributed`, or the strategy of `tf.distribute`, such as `tf-multiworker`"
+        ),
     ]
 
 
@@ -141,18 +139,16 @@ class SegmentLine(TypedDict):
         Sequence[Tensor],
         Key("`name` as the engine knows it, `size_bytes`, `sent_bytes` after compression", "bytes"),
     ]
-    totals: NotRequired[
-        Annotated[
-            GradientTotals,
-            Key(
-                "only in a light recording, in place of `tensors`: `num_tensors`, `size_bytes`, "
-                "`sent_bytes` of all gradients",
-                "bytes",
-            ),
-        ]
+    totals: Annotated[
+        NotRequired[GradientTotals],
+        Key(
+            "only in a light recording, in place of `tensors`: `num_tensors`, `size_bytes`, "
+            "`sent_bytes` of all gradients",
+            "bytes",
+        ),
     ]
-    process_time_ns: NotRequired[
-        Annotated[int, Key("processor time of the process and its workers so far", "ns")]
+    process_time_ns: Annotated[
+        NotRequired[int], Key("processor time of the process and its workers so far", "ns")
     ]
 
 
@@ -179,59 +175,49 @@ class StepLine(TypedDict):
         Sequence[Interval] | None,
         Key("[offset, length] of waits for other ranks; `null` where a wait may be unseen", "ns"),
     ]
-    waits: NotRequired[
-        Annotated[
-            Sequence[Wait],
-            Key(
-                "per interval of `blocked` [kind, offset at which the rank submitted the "
-                "collective, ranks that all wait for each other there]. Kinds: `grad_reduce`, "
-                "`unshard_forward`, `unshard_backward`, `reduce_scatter`, `user`; offset -1 where "
-                "unknown, ranks 0 where unknown or where some do not wait. Absent where every "
-                "wait is a `grad_reduce`",
-                "ns",
-            ),
-        ]
+    waits: Annotated[
+        NotRequired[Sequence[Wait]],
+        Key(
+            "per interval of `blocked` [kind, offset at which the rank submitted the "
+            "collective, ranks that all wait for each other there]. Kinds: `grad_reduce`, "
+            "`unshard_forward`, `unshard_backward`, `reduce_scatter`, `user`; offset -1 where "
+            "unknown, ranks 0 where unknown or where some do not wait. Absent where every "
+            "wait is a `grad_reduce`",
+            "ns",
+        ),
     ]
-    buckets: NotRequired[
-        Annotated[
-            Sequence[Bucket],
-            Key(
-                "only with `bucket_hook`: [offset at which DDP submitted a bucket, length until it "
-                "was reduced, places of its tensors]",
-                "ns",
-            ),
-        ]
+    buckets: Annotated[
+        NotRequired[Sequence[Bucket]],
+        Key(
+            "only with `bucket_hook`: [offset at which DDP submitted a bucket, length until it "
+            "was reduced, places of its tensors]",
+            "ns",
+        ),
     ]
-    evaluation: NotRequired[
-        Annotated[
-            bool,
-            Key(
-                "only where true: the rank also evaluated in the step, in its pieces `evaluation`; "
-                "results exclude the steps in which all ranks did"
-            ),
-        ]
+    evaluation: Annotated[
+        NotRequired[bool],
+        Key(
+            "only where true: the rank also evaluated in the step, in its pieces `evaluation`; "
+            "results exclude the steps in which all ranks did"
+        ),
     ]
-    evaluation_blocked_ns: NotRequired[
-        Annotated[
-            int,
-            Key(
-                "only with `evaluation`, where no wait may be unseen: waits for other ranks until "
-                "the end of the last piece `evaluation`, which are not in `blocked`",
-                "ns",
-            ),
-        ]
+    evaluation_blocked_ns: Annotated[
+        NotRequired[int],
+        Key(
+            "only with `evaluation`, where no wait may be unseen: waits for other ranks until "
+            "the end of the last piece `evaluation`, which are not in `blocked`",
+            "ns",
+        ),
     ]
-    profiled: NotRequired[
-        Annotated[
-            bool,
-            Key(
-                "only where true: torch.profiler was on, or started or stopped; results exclude "
-                "the step of all ranks"
-            ),
-        ]
+    profiled: Annotated[
+        NotRequired[bool],
+        Key(
+            "only where true: torch.profiler was on, or started or stopped; results exclude "
+            "the step of all ranks"
+        ),
     ]
-    loss: NotRequired[
-        Annotated[float, Key("training loss, only where given; may be `NaN`, `Infinity`")]
+    loss: Annotated[
+        NotRequired[float], Key("training loss, only where given; may be `NaN`, `Infinity`")
     ]
 
 
@@ -274,18 +260,16 @@ class SegmentEndLine(TypedDict):
     kind: Literal["segment_end"]
     id: Annotated[str, Key("as in the `segment` line")]
     monotonic_ns: Annotated[int, Key("end of the segment", "ns")]
-    process_time_ns: NotRequired[
-        Annotated[int, Key("processor time of the process and its workers so far", "ns")]
+    process_time_ns: Annotated[
+        NotRequired[int], Key("processor time of the process and its workers so far", "ns")
     ]
-    sent_bytes: NotRequired[
-        Annotated[
-            Sequence[int],
-            Key(
-                "per tensor, only where it differs from the `segment` line (a compression of the "
-                "script's own); replaces it. One number for all where that has `totals`",
-                "bytes",
-            ),
-        ]
+    sent_bytes: Annotated[
+        NotRequired[Sequence[int]],
+        Key(
+            "per tensor, only where it differs from the `segment` line (a compression of the "
+            "script's own); replaces it. One number for all where that has `totals`",
+            "bytes",
+        ),
     ]
 
 
@@ -323,8 +307,8 @@ class ProblemLine(TypedDict):
 
     kind: Literal["problem"]
     message: Annotated[str, Key("what failed")]
-    about: NotRequired[
-        Annotated[Literal["timeline"], Key("`timeline`: Horovod's was to begin and did not")]
+    about: Annotated[
+        NotRequired[Literal["timeline"]], Key("`timeline`: Horovod's was to begin and did not")
     ]
 
 
