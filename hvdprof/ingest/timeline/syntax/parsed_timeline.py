@@ -123,7 +123,6 @@ class DamageLog:
         self.start = -1
         self.num_places = 0
         self.num_bytes = 0
-        self.ends_at = -1
         self.places: list[Damage] = []
 
     @property
@@ -144,7 +143,6 @@ class DamageLog:
         """Add a damaged place."""
         self.num_places += 1
         self.num_bytes += length
-        self.ends_at = start + length
         if len(self.places) < LISTED_PLACES:
             self.places.append(Damage(start, length, what))
 
@@ -160,17 +158,11 @@ class Layout:
     """How the file is written.
 
     Attributes:
-        closed: It ends in ``]``.
-        one_per_line: Every event stands on a line of its own (Horovod before 0.20.1).
-        crlf: Its lines end in CR LF.
         in_object: The array stands in an object under the key ``traceEvents``.
         encoding: ``utf-8``, or ``utf-16``.
         compression: Empty, ``gzip`` or ``zstd``.
     """
 
-    closed: bool = False
-    one_per_line: bool = False
-    crlf: bool = False
     in_object: bool = False
     encoding: str = "utf-8"
     compression: str = ""

@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 
-from hvdprof.ingest.text.text_chunks import SLACK, Chunks
+from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.ingest.timeline.syntax.fields import (
     BEGIN,
     CYCLE_START,
@@ -37,7 +37,6 @@ _HEAD_BYTES = 1 << 16
 _SEARCH_BYTES = 1 << 16
 _LONGEST_TRAILER = 1 << 16
 _ARRAY_IN_OBJECT = re.compile(r'"traceEvents"[ \t\r\n]{0,8}:[ \t\r\n]{0,40}\[')
-_TIMED_LINE = re.compile(r'"ts"[ ]{0,8}:')
 _ENOUGH_FOREIGN = 500
 
 
@@ -251,9 +250,6 @@ class Reader:
         counts = self.counts + Counter(self.pairing.counts())
         chunks = self.chunks
         num_timed = sum(counts[kind] for kind in "BEXi")
-        tail = self.chunks.text(max(self.chunks.end - SLACK, 0), SLACK).rstrip()
-        cut = self.damage.ends_at == self.chunks.offset + self.chunks.end
-        lines = [len(_TIMED_LINE.findall(line)) for line in self.head.split("\n")]
         return RawTimeline(
             slices=slices,
             ticks=ticks,
@@ -267,9 +263,6 @@ class Reader:
             num_timed=self.order,
             damage=self.damage.report(chunks.broken, chunks.offset + chunks.end),
             layout=Layout(
-                closed=tail.endswith("}" if self.in_object else "]") and not cut,
-                one_per_line=sum(lines) > 1 and max(lines) == 1,
-                crlf="\r\n" in self.head,
                 in_object=self.in_object,
                 encoding=self.chunks.encoding,
                 compression=self.chunks.compression,

@@ -30,7 +30,6 @@ def test_a_begin_and_its_end_are_one_row() -> None:
     assert raw.tensors[raw.slices.pid[0]] == "allreduce.a"
     assert raw.epoch_us == 1795211495863127
     assert raw.range_us == (10, 15)
-    assert raw.layout.closed
     assert raw.num_records == {"M": 2, "B": 1, "E": 1, "X": 0, "i": 0, "other": 0}
 
 
@@ -39,7 +38,6 @@ def test_orphans_and_open_rows_are_flagged() -> None:
     assert raw.slices.begin_order.tolist() == [ORPHAN, 1]
     assert raw.slices.end_order.tolist() == [0, OPEN]
     assert raw.slices.start_us.tolist() == [15, 10]
-    assert not raw.layout.closed
 
 
 def test_a_negotiation_starts_anew() -> None:
@@ -94,8 +92,6 @@ def test_a_cut_costs_only_the_record_it_goes_through(cut: int) -> None:
 def test_crlf_lines_and_trailing_commas() -> None:
     raw = parse_plain(f"[\r\n{BEGIN},\r\n{END},\r\n".encode())
     assert rows(raw) == [SLICE]
-    assert raw.layout.crlf
-    assert raw.layout.one_per_line
     assert raw.damage.num_places == 0
 
 
@@ -127,7 +123,6 @@ def test_the_array_of_an_object_is_read() -> None:
     raw = parse_plain(content.encode())
     assert rows(raw) == [SLICE]
     assert raw.layout.in_object
-    assert raw.layout.closed
     assert raw.damage.num_places == 0
 
 
