@@ -60,14 +60,14 @@ class MissingExtraError(HvdprofError):
 
 
 @contextmanager
-def needs_extra(what: str, extra: str) -> Iterator[None]:
-    """Around imports: a library that is not installed is a ``MissingExtraError``."""
+def needs_extra(what: str) -> Iterator[None]:
+    """Around imports for a report: a missing library is a ``MissingExtraError``."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("hvdprof"):
             raise
-        raise MissingExtraError(what, extra=extra) from error
+        raise MissingExtraError(what, extra="report") from error
 
 
 class EnvironmentNotReadyError(HvdprofError):

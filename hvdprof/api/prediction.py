@@ -229,13 +229,7 @@ def predict_throughput(
         notes=text.notes,
     )
     if found.rows.empty:
-        largest = int(text.throughput["np"].max())
-        asked = ", ".join(str(size) for size in sizes)
-        raise UsageError(
-            f"Nothing to predict at np={asked}: np={largest} is measured, and only larger sizes "
-            "are predicted.",
-            hint=f"--np {2 * largest},{4 * largest},{8 * largest}",
-        )
+        raise _none_larger(sizes, int(text.throughput["np"].max()))
     return shown(found if text.unit == SAMPLES_PER_S else found.without_rates())
 
 
@@ -252,14 +246,18 @@ def _sizes(analysis: RunAnalysis, options: PredictOptions) -> tuple[tuple[int, .
     asked = parse_sizes(options.np)
     wanted = tuple(size for size in asked if size > largest)
     if not wanted:
-        texts = ", ".join(str(size) for size in asked)
-        raise UsageError(
-            f"Nothing to predict at np={texts}: np={largest} is measured, and only larger sizes "
-            "are predicted.",
-            hint=f"--np {2 * largest},{4 * largest},{8 * largest}",
-        )
+        raise _none_larger(asked, largest)
     left = ", ".join(str(size) for size in asked if size <= largest)
     return wanted, f"np={left} not predicted: np={largest} is measured." if left else ""
+
+
+def _none_larger(asked: tuple[int, ...], largest: int) -> UsageError:
+    sizes = ", ".join(map(str, asked))
+    return UsageError(
+        f"Nothing to predict at np={sizes}: np={largest} is measured, and only larger sizes "
+        "are predicted.",
+        hint=f"--np {2 * largest},{4 * largest},{8 * largest}",
+    )
 
 
 def _question(

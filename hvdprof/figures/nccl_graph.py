@@ -67,9 +67,7 @@ def ring_graph(
         rank: (float(np.cos(angle)), float(np.sin(angle)))
         for rank, angle in zip(order, angles, strict=True)
     }
-    kinds = dict(
-        zip(_pairs(linked, "source", "destination"), connection_kinds(linked), strict=True)
-    )
+    kinds = _kinds(linked)
     figure = _graph(edges, places, kinds, _hosts(ranks))
     figure.update_yaxes(scaleanchor="x")
     if num_ranks is not None and len(order) < num_ranks:
@@ -96,9 +94,7 @@ def tree_graph(
     above = _above(of_channel)
     edges = [(up, rank) for rank, up in above.items() if up >= 0]
     linked = connections[connections["destination"].notna().to_numpy()]
-    kinds = dict(
-        zip(_pairs(linked, "source", "destination"), connection_kinds(linked), strict=True)
-    )
+    kinds = _kinds(linked)
     kinds |= {(to, of): kind for (of, to), kind in kinds.items() if (to, of) not in kinds}
     return _graph(edges, _tree_places(above), kinds, _hosts(ranks))
 
@@ -111,6 +107,11 @@ def _above(tree: pd.DataFrame) -> dict[int, int]:
             if below >= 0 and above.get(int(below), -1) < 0:
                 above[int(below)] = int(rank)
     return above
+
+
+def _kinds(linked: pd.DataFrame) -> dict[tuple[int, int], np.int8]:
+    pairs = _pairs(linked, "source", "destination")
+    return dict(zip(pairs, connection_kinds(linked), strict=True))
 
 
 def _pairs(rows: pd.DataFrame, source: str, destination: str) -> Edges:

@@ -96,11 +96,7 @@ class JobState:
         return changes + self._tested(self._input, share, EventKind.INPUT_BOUND, self._input_bound)
 
     def _tested(
-        self,
-        detector: EDetector,
-        values: Mapping[int, float],
-        kind: EventKind,
-        explain: _Explain,
+        self, detector: EDetector, values: Mapping[int, float], kind: EventKind, explain: _Explain
     ) -> list[Change]:
         begun, ended = detector.update(values)
         changes = [

@@ -7,13 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hvdprof.live.explanation import (
-    USED,
-    Sampled,
-    SampleFeed,
-    explained_rank,
-    explained_slowdown,
-)
+from hvdprof.live.explanation import USED, Sampled, SampleFeed, explained_rank, explained_slowdown
 from hvdprof.live.job_state import Change
 from hvdprof.live.job_windows import JobWindow
 from hvdprof.live.memory_growth import GROWING, Growing, MemoryGrowth

@@ -37,7 +37,7 @@ def write_figure(analysis: RunAnalysis, name: str, path: Path, *, overwrite: boo
         EnvironmentNotReadyError: No browser is there that could draw it, or it does not answer.
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
-    with needs_extra(_IMAGE, "report"):
+    with needs_extra(_IMAGE):
         from hvdprof.figures.catalogue import figure_kind
     _require_kaleido()
     _write(figure_kind(name).draw(analysis).to_json(), path, overwrite=overwrite)
@@ -54,7 +54,7 @@ def write_history(found: History, path: Path, *, overwrite: bool = False) -> Non
         raise UsageError(
             f"{path} is no image.", hint=f"File names that end in {', '.join(IMAGE_SUFFIXES)}."
         )
-    with needs_extra(_IMAGE, "report"):
+    with needs_extra(_IMAGE):
         from hvdprof.figures.time_differences import history_figure
     _require_kaleido()
     _write(history_figure(found).to_json(), path, overwrite=overwrite)
@@ -144,7 +144,7 @@ def write_pdf(render: Callable[[IO[str]], object], path: Path, *, overwrite: boo
 
 def _browser() -> str:
     """The browser that draws images of figures, too."""
-    with needs_extra("A PDF of the report", "report"):
+    with needs_extra("A PDF of the report"):
         from choreographer.browsers.chromium import Chromium
     found = Chromium.find_browser(skip_local=False)
     if not found:

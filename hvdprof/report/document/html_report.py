@@ -85,7 +85,7 @@ def html_page(analysis: RunAnalysis) -> str:
     Raises:
         MissingExtraError: plotly or jinja2 is not installed.
     """
-    with needs_extra("The HTML report", "report"):
+    with needs_extra("The HTML report"):
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
 
@@ -145,7 +145,7 @@ def render_page_html(page: Callable[[], Page], name: str, stream: IO[str]) -> No
     Raises:
         MissingExtraError: jinja2 is not installed.
     """
-    with needs_extra("The report", "report"):
+    with needs_extra("The report"):
         from hvdprof.report.document.templated import fill_page
     stream.write(fill_page(page(), name))
 

@@ -19,7 +19,7 @@ class MarkdownReporter:
         Raises:
             MissingExtraError: jinja2 is not installed.
         """
-        with needs_extra("The Markdown report", "report"):
+        with needs_extra("The Markdown report"):
             from hvdprof.report.document.templated import fill
         text = fill("report.md.j2", analysis, is_html=False)
         stream.write(without_runs_of_empty_lines(text))

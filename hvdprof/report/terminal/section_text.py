@@ -48,8 +48,8 @@ def print_section(console: Console, section: Section) -> None:
     if section.is_verdict_whole:
         console.print(Text(section.verdict, style="bold"), soft_wrap=True)
     else:
-        print_verdict(console, "", section.verdict, "")
-    print_verdict(console, "", "", section.caveat)
+        print_verdict(console, section.verdict)
+    print_verdict(console, "", section.caveat)
     if section.verdict:
         _print_actions(console, section)
     if section.title:
@@ -192,12 +192,12 @@ def print_blocks(console: Console, names: Sequence[str], rows: Sequence[Sequence
             print_hanging(console, f"  {name.ljust(width)}  ", text)
 
 
-def print_verdict(console: Console, lead: str, sentence: str, caveat: str) -> None:
+def print_verdict(console: Console, sentence: str, caveat: str = "") -> None:
     """Print the sentences of a verdict in bold, one per line, and its caveat below them."""
     for line in each_sentence(sentence):
-        print_hanging(console, lead, line, style="bold")
+        print_hanging(console, "", line, style="bold")
     if caveat:
-        print_hanging(console, f"{lead}Caveat: ", caveat, style="yellow")
+        print_hanging(console, "Caveat: ", caveat, style="yellow")
 
 
 def print_hanging(console: Console, lead: str, text: str, *, style: str = "") -> None:

@@ -43,7 +43,7 @@ class TerminalReporter:
         """Write the analysis as text."""
         console = report_console(stream, self._width)
         page = shape_page(analysis)
-        print_verdict(console, "", page.verdict, page.caveat)
+        print_verdict(console, page.verdict, page.caveat)
         if page.stop:
             print_hanging(console, "", page.stop, style="dim")
         print_waterfall(console, shape_waterfall(analysis))
