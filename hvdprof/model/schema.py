@@ -1,5 +1,6 @@
 """How a table is declared: columns with dtype, unit and a sentence; frames checked against it."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 from pandas.api.types import pandas_dtype
 
-# Arrow takes two to three times as long for the few rows that most tables have.
-if pd.get_option("mode.string_storage") == "auto":
+# Arrow takes two to three times as long for the few rows that most tables have. The option is the
+# process's: programs of users who import hvdprof have their own.
+if "hvdprof.cli.main" in sys.modules and pd.get_option("mode.string_storage") == "auto":
     pd.set_option("mode.string_storage", "python")
 
 _NUMBERS: Mapping[str, Set[type]] = {

@@ -59,12 +59,19 @@ def test_the_categories_of_a_frame_are_those_that_pandas_finds(names: list[str |
     assert found.cat.categories.dtype == expected.cat.categories.dtype
 
 
-@pytest.mark.parametrize(("chosen", "stored"), [("auto", "python"), ("pyarrow", "pyarrow")])
-def test_text_is_stored_as_strings_of_python_unless_the_user_chose(
-    chosen: str, stored: str
+@pytest.mark.parametrize(
+    ("first", "chosen", "stored"),
+    [
+        ("hvdprof.cli.main", "auto", "python"),
+        ("hvdprof.cli.main", "pyarrow", "pyarrow"),
+        ("hvdprof.api", "auto", "pyarrow"),
+    ],
+)
+def test_commands_store_text_as_strings_of_python_and_users_programs_as_they_chose(
+    first: str, chosen: str, stored: str
 ) -> None:
     program = (
-        f"import pandas as pd; pd.set_option('mode.string_storage', {chosen!r}); "
+        f"import {first}, pandas as pd; pd.set_option('mode.string_storage', {chosen!r}); "
         "import hvdprof.model.schema; print(pd.Series(['a']).dtype.storage)"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
