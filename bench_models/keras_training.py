@@ -27,13 +27,7 @@ Keras: TypeAlias = Any
 
 
 class KerasJob:
-    """The replicas that train together under the strategy of the plan, in this process or several.
-
-    Args:
-        plan: The plan of the pass.
-        tf: The module ``tensorflow``.
-        strategy: The strategy of the plan.
-    """
+    """The replicas that train together under the plan's strategy, in this process or several."""
 
     def __init__(self, plan: Plan, tf: ModuleType, strategy: Keras) -> None:
         self._plan = plan

@@ -40,14 +40,7 @@ def serve_or_coordinate(plan: Plan) -> "ParameterServerJob":
 
 
 class ParameterServerJob(KerasJob):
-    """The coordinator, which records for all workers as rank 0.
-
-    Args:
-        plan: The plan of the pass.
-        tf: The module ``tensorflow``.
-        resolver: Where the processes of the job are.
-        num_workers: How many of them train.
-    """
+    """The coordinator, which records for all workers as rank 0."""
 
     def __init__(self, plan: Plan, tf: ModuleType, resolver: Keras, num_workers: int) -> None:
         self._num_workers = num_workers

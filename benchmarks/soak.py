@@ -21,10 +21,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER as STARTUP_FOLDER
 from hvdprof.collect.session_factory import RECORDER_DIR
-from hvdprof.rundir.launch_format import FLIGHT_FOLDER
+from hvdprof.rundir.launch_format import AUTORECORD, FLIGHT_FOLDER, AutoSettings
 
 NUM_RANKS = 2
 FLIGHT_ENTRIES = 2000

@@ -65,12 +65,7 @@ def term_list(texts: Sequence[str], known: Collection[str] = ()) -> dmc.Text | N
 
 
 def term_link(term: Term, text: str) -> dmc.Tooltip:
-    """A text that shows the definition of a term on hover and focus, with a link to the glossary.
-
-    Args:
-        term: The term.
-        text: Its spelling in the sentence.
-    """
+    """A text that shows a term's definition on hover and focus, with a link to the glossary."""
     return dmc.Tooltip(
         dmc.Anchor(text, href=f"{GLOSSARY_PATH}#{term.anchor}", className="term", inherit=True),
         label=term.definition.replace("`", ""),

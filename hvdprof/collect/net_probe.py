@@ -35,14 +35,7 @@ Pair = tuple[int, int]
 
 
 class Probe:
-    """The measurement as one of its ranks.
-
-    Args:
-        group: The ranks.
-        hvd: ``horovod.torch``, initialised.
-        device: Where the tensors are: ``cpu`` or ``cuda``.
-        effort: Sizes of messages and seconds for each.
-    """
+    """The measurement as one of its ranks."""
 
     def __init__(self, group: RankGroup, hvd: ModuleType, device: str, effort: Effort) -> None:
         self._group = group

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hvdprof.collect import _hooks
 from hvdprof.collect._hooks import PROCESS
-from hvdprof.collect.auto.auto_settings import AUTORECORD
 from hvdprof.collect.auto.startup.hvdprof_import_hook import watch_workers
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer
@@ -22,6 +21,7 @@ from hvdprof.collect.session_factory import (
     with_faults,
 )
 from hvdprof.collect.steps.step_marks import Number
+from hvdprof.rundir.launch_format import AUTORECORD
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.fault_plan import FAULTS
 

@@ -29,14 +29,7 @@ GiveUp = Callable[[Exception], None]
 
 
 class RecordedSteps(Guarded, StepCalls):
-    """Steps and their phases.
-
-    Args:
-        give_up: Ends the recording after a failure.
-        steps: Takes the steps.
-        segments: The segments that they belong to.
-        clock: The monotonic clock, ns.
-    """
+    """Steps and their phases."""
 
     def __init__(
         self,
@@ -220,14 +213,7 @@ class RecordedGradients(Guarded, GradientCalls):
 
 
 class RecordedLines(Guarded, LineCalls):
-    """Lines of their own, and Horovod's timeline.
-
-    Args:
-        give_up: Ends the recording after a failure.
-        file: The recorder file.
-        switch: Horovod's timeline.
-        clock: The monotonic clock, ns.
-    """
+    """Lines of their own, and Horovod's timeline."""
 
     def __init__(
         self, give_up: GiveUp, file: LineWriter, switch: TimelineSwitch, clock: Callable[[], int]

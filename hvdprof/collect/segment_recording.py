@@ -30,12 +30,6 @@ class SegmentRecording:
 
     ``current`` is the open segment, None between segments; ``is_declared`` says that its first
     step has begun.
-
-    Args:
-        file: Takes the lines.
-        steps: The steps of the segments.
-        source: Where marks of steps come from.
-        clock: The monotonic clock, ns.
     """
 
     def __init__(

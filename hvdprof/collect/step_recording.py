@@ -111,10 +111,6 @@ class StepRecording:
     def end(self, segment: str, ran_to_its_end: bool) -> None:
         """Close the step, and write those whose marks can be read.
 
-        Args:
-            segment: The segment that it belongs to.
-            ran_to_its_end: Whether no exception left it.
-
         Raises:
             OSError: The recorder file took no more.
             Exception: The exception of a hook.
@@ -136,9 +132,6 @@ class StepRecording:
         """Write the open step as an evaluation after the last step, and drop it.
 
         Nothing is written where it holds no evaluation. Waits for the steps before it.
-
-        Args:
-            segment: The segment that it belongs to.
 
         Raises:
             OSError: The recorder file took no more.

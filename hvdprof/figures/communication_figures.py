@@ -50,10 +50,6 @@ def longest_negotiations(uses: pd.DataFrame, most: int = 10) -> pd.DataFrame:
     """The longest negotiation of each step of a launch, longest first, without warm-up.
 
     Columns: pass_id, segment, step, tensor, negotiation_ns.
-
-    Args:
-        uses: TENSOR_USES.
-        most: How many to return.
     """
     columns = ["pass_id", "segment", "step", "tensor", "negotiation_ns"]
     steady = uses.loc[
@@ -87,9 +83,6 @@ def messages_per_step(collectives: pd.DataFrame) -> go.Figure:
     """Executed collectives in each step, and the tensors in them.
 
     Above 500 steps, means over neighbouring steps are drawn, and the axis says so.
-
-    Args:
-        collectives: COLLECTIVES of one launch.
     """
     figure = empty_figure(_HEIGHT)
     steady = _steady(collectives)
@@ -174,9 +167,6 @@ def overlap_per_step(overlap: pd.DataFrame) -> go.Figure:
     """Communication time in each step, stacked by the state of the rank.
 
     Means over ranks; above 500 steps, means over neighbouring steps too, and the axis says so.
-
-    Args:
-        overlap: Rows of OVERLAP of one launch.
     """
     figure = empty_figure(400)
     if overlap.empty:

@@ -34,12 +34,8 @@ _MOST_TIMES = 12
 _LABEL_CHARACTERS = 30
 
 KINDS: tuple[str, ...] = (
-    "not connected",
-    "direct between GPUs (P2P)",
-    "through host memory (SHM)",
-    "network with GPUDirect RDMA",
-    "network without GPUDirect RDMA",
-    "network by sockets",
+    *("not connected", "direct between GPUs (P2P)", "through host memory (SHM)"),
+    *("network with GPUDirect RDMA", "network without GPUDirect RDMA", "network by sockets"),
 )
 """Kinds of connections: none, then from fastest to slowest; colours are in the palette."""
 

@@ -71,10 +71,6 @@ def scaling_curve(scaling: pd.DataFrame, height: int = 430) -> go.Figure:
 
     Oversubscribed cells are hollow markers apart from the line, because they are excluded from
     scaling statements. Plain torch is the baseline itself and has no line of its own.
-
-    Args:
-        scaling: The table SCALING of ``hvdprof.model.tables.scaling_tables``.
-        height: Height in pixels.
     """
     figure = empty_figure(height)
     cells = scaling[with_engine(scaling)]

@@ -40,9 +40,6 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
     """The mean steady step of each rank, stacked by part; one bar where all are alike.
 
     Ranks are alike where no part of any differs from its mean by 5 % of the step or more.
-
-    Args:
-        breakdown: Rows of BREAKDOWN of one launch.
     """
     figure = empty_figure(400)
     if breakdown.empty:

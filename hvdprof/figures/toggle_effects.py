@@ -109,12 +109,6 @@ def learning_curves(steps: pd.DataFrame, segments: pd.DataFrame, model: str, np_
 
     Loss is the mean over ranks; above 200 steps, means over neighbouring steps are drawn. Launches
     are those in throughput mode of one model and number of ranks: all train on the same batches.
-
-    Args:
-        steps: STEPS.
-        segments: SEGMENTS.
-        model: Name of the model.
-        np_: Number of ranks.
     """
     figure = empty_figure()
     cells = segments[

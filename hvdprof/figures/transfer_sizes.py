@@ -27,12 +27,6 @@ def transfer_by_size(
 
     One line per number of ranks and collective with a fit, ``alpha + beta * bytes``. Crosses show
     the time that NCCL's log predicts for an operation.
-
-    Args:
-        collectives: COLLECTIVES.
-        segments: SEGMENTS, for the number of ranks.
-        link_fit: LINK_FIT.
-        nccl_choices: NCCL_CHOICES.
     """
     figure = empty_figure()
     sizes = by_size(collectives, segments, "transfer_ns")
@@ -58,13 +52,7 @@ def transfer_by_size(
 def bus_bandwidth(
     collectives: pd.DataFrame, segments: pd.DataFrame, nccl_tests: pd.DataFrame
 ) -> go.Figure:
-    """Bus bandwidth against payload, of the job and of nccl-tests.
-
-    Args:
-        collectives: COLLECTIVES.
-        segments: SEGMENTS, for the number of ranks.
-        nccl_tests: NCCL_TESTS.
-    """
+    """Bus bandwidth against payload, of the job and of nccl-tests."""
     figure = empty_figure()
     sizes = by_size(collectives, segments, "busbw_gb_per_s")
     tests = nccl_tests[(nccl_tests["size_bytes"] > 0) & (nccl_tests["busbw_gb_s"] > 0)]

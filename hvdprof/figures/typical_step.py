@@ -35,11 +35,6 @@ def step_windows(run: Run, launch: LaunchKey, steps: Iterable[int]) -> dict[int,
 
     A pass can hold several segments with the same step numbers, so a number alone is ambiguous. A
     tenth of the step is added on both sides. Unknown steps are omitted.
-
-    Args:
-        run: A run directory or standalone files.
-        launch: The launch (pass_id, segment).
-        steps: Numbers of the steps.
     """
     events = run.events
     is_drawn = (events["pass_id"] == launch[0]) & events["phase"].isin(_DRAWN)

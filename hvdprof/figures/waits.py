@@ -194,9 +194,6 @@ def wait_by_rank(caused_wait: pd.DataFrame) -> go.Figure:
     """Wait of each rank per step and the wait it causes, by both measures.
 
     Above 40 ranks, the 40 with the largest caused wait are shown, and the axis says so.
-
-    Args:
-        caused_wait: Rows of CAUSED_WAIT of one launch.
     """
     figure = empty_figure()
     if caused_wait.empty:

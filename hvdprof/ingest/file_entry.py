@@ -63,10 +63,6 @@ class FileEntry:
 def run_alone(found: Sequence[Recognised], *, is_one: bool) -> Recognised | None:
     """The run directory that a path stands for, in which other files may lie; None of files.
 
-    Args:
-        found: What the paths hold.
-        is_one: One path was named.
-
     Raises:
         UnreadableInputError: There are several run directories, or other paths beside one.
     """
@@ -82,10 +78,6 @@ def run_alone(found: Sequence[Recognised], *, is_one: bool) -> Recognised | None
 
 def refuse_all(entries: Sequence[FileEntry], notes: Sequence[Note]) -> NoReturn:
     """Raise the error for files of which none holds anything usable, each with its reason.
-
-    Args:
-        entries: The files.
-        notes: What reading them said.
 
     Raises:
         UnreadableInputError: Always.

@@ -53,11 +53,7 @@ class Sampled:
 
 
 class SampleFeed:
-    """Follows the samples of all ranks.
-
-    Args:
-        folder: The folder of the recorder files.
-    """
+    """Follows the samples of all ranks."""
 
     def __init__(self, folder: Path) -> None:
         self._paths = PassPaths(folder.parent)

@@ -81,11 +81,7 @@ class _Saving:
 
 
 class Checkpoints:
-    """Follows the calls of ``torch.save`` and the like among the sampled lines of ranks.
-
-    Args:
-        folder: The folder of the recorder files.
-    """
+    """Follows the calls of ``torch.save`` and the like among the sampled lines of ranks."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -31,11 +31,7 @@ _MOST_AFTER = 48
 
 
 class MachineWatch:
-    """Follows the samples of all ranks.
-
-    Args:
-        folder: The folder of the recorder files.
-    """
+    """Follows the samples of all ranks."""
 
     def __init__(self, folder: Path) -> None:
         self._feed = SampleFeed(folder)

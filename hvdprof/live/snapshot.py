@@ -232,13 +232,7 @@ def long_pause(what: str, length_ns: float, usual_ns: float) -> str:
 
 
 def sampled(rank: int, found: MostSampled, files: Sequence[str]) -> str:
-    """What a named rank has answered.
-
-    Args:
-        rank: The rank.
-        found: What its samples show.
-        files: Names of the files that it wrote.
-    """
+    """What a named rank has answered."""
     where = phase_name(found.phase) or "in all phases"
     share = units.two_digit_percent(found.share)
     place = f"{found.place} has {share}" if found.place else "no line of the script stands out"

@@ -149,13 +149,7 @@ class EventFile:
         return list(self._open.values())
 
     def take(self, change: Change, time_s: float, place: str = "") -> Event | None:
-        """The event of a change; None where an earlier watcher has reported it, or it begins twice.
-
-        Args:
-            change: What has begun or ended.
-            time_s: Wall clock of the watcher.
-            place: The sampled line of code.
-        """
+        """The event of a change; None where an earlier watcher reported it, or it begins twice."""
         key = change.kind, change.ranks
         begun = self._open.get(key)
         is_once = change.state == EventState.ONCE

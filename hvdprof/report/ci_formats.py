@@ -154,12 +154,6 @@ def render_limits(
 ) -> None:
     """Write the verdict of a run and what became of its limits.
 
-    Args:
-        analysis: The run.
-        results: What ``limit_results`` says of it.
-        format_: One of ``GATES``.
-        stream: Where to.
-
     Raises:
         StorageError: The summary of a GitHub step could not be written.
     """

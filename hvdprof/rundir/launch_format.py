@@ -1,11 +1,13 @@
-"""What a launch and its ranks exchange in files: DDP's arguments, and turns.
+"""What a launch and its ranks exchange: settings of the recorder, DDP's arguments, and turns.
 
 A variable holds the value of one argument. The recorder in the ranks gives it to every call of the
 constructor, so that a script is tuned without a change.
 """
 
+import json
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TypedDict
 
 BUCKET_CAP = "HVDPROF_DDP_BUCKET_CAP_MB"
@@ -32,6 +34,8 @@ FACTS_FILE = "ddp.json"
 _LARGEST_CAP_MB = 2.0**20
 _SWITCHES = {"0": False, "1": True}
 TURNS_FILE = "turns.jsonl"
+
+AUTORECORD = "HVDPROF_AUTORECORD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +64,6 @@ class DdpFacts:
 
 def ddp_argument(name: str, text: str) -> float | bool | None:
     """The value that a variable gives to its argument; None for DDP's own buckets.
-
-    Args:
-        name: One of ``DDP_ARGUMENTS``.
-        text: Its value.
 
     Raises:
         ValueError: The variable cannot have this value.
@@ -116,3 +116,33 @@ class TurnLine(TypedDict):
     dur_ns: int
     other_cores: float | None
     steal_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoSettings:
+    """Carried to every rank in the environment variable ``HVDPROF_AUTORECORD``.
+
+    ``num_warmup_steps`` are marked as warm-up; after ``num_steps`` more the script is ended, None
+    lets it run to its end. ``batch_size`` is the number of samples per rank and step, None where
+    batches show it. ``timeline`` is the file into which Horovod writes its timeline of the
+    first ``num_timeline_steps`` steps after warm-up, empty for none.
+    """
+
+    num_warmup_steps: int
+    num_steps: int | None
+    batch_size: int | None
+    timeline: str
+    num_timeline_steps: int
+
+    def to_text(self) -> str:
+        """The value of the environment variable."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "AutoSettings":
+        """The settings of this process.
+
+        Raises:
+            KeyError, TypeError, ValueError: The variable is missing or damaged.
+        """
+        return cls(**json.loads(environment[AUTORECORD]))

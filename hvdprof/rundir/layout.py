@@ -71,40 +71,38 @@ def session_id(pass_id: str, number: int) -> str:
     return f"{pass_id}-session{number}"
 
 
+class _Inside:
+    """The path of a name in the folder of the paths that it is asked of."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, paths: "PassPaths | RunPaths | TuningPaths", owner: type) -> Path:
+        """The path; whether something is there is not looked at."""
+        return paths.folder / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class PassPaths:
     """The files of one pass (one launch of the training processes)."""
 
     folder: Path
 
-    @property
-    def plan(self) -> Path:
-        """The segments that the ranks execute."""
-        return self.folder / "plan.json"
-
-    @property
-    def stdout(self) -> Path:
-        """Standard output of the launcher and all ranks."""
-        return self.folder / "stdout.txt"
-
-    @property
-    def stderr(self) -> Path:
-        """Standard error of the launcher and all ranks."""
-        return self.folder / "stderr.txt"
+    plan = _Inside("plan.json")
+    """The segments that the ranks execute."""
+    stdout = _Inside("stdout.txt")
+    """Standard output of the launcher and all ranks."""
+    stderr = _Inside("stderr.txt")
+    """Standard error of the launcher and all ranks."""
 
     def of_failed_start(self, output: Path, number: int) -> Path:
         """``stdout`` or ``stderr`` of a start after which the launch was started again."""
         return output.with_name(f"{output.stem}-start{number}{output.suffix}")
 
-    @property
-    def output_folder(self) -> Path:
-        """Output of single ranks: attached files alone."""
-        return self.folder / "output"
-
-    @property
-    def watch_folder(self) -> Path:
-        """The folder of the state of blocked ranks."""
-        return self.folder / "watch"
+    output_folder = _Inside("output")
+    """Output of single ranks: attached files alone."""
+    watch_folder = _Inside("watch")
+    """The folder of the state of blocked ranks."""
 
     def watch_file(self, rank: int) -> Path:
         """The state of a rank that is blocked."""
@@ -114,45 +112,22 @@ class PassPaths:
         """The stacks of a rank that is blocked."""
         return self.watch_folder / f"rank-{rank}.stack"
 
-    @property
-    def stalls(self) -> Path:
-        """The stalls that the launching side saw, one per line."""
-        return self.folder / STALLS_FILE
-
-    @property
-    def events(self) -> Path:
-        """What a watcher saw while the ranks ran, one per line."""
-        return self.folder / EVENTS_FILE
-
-    @property
-    def turns(self) -> Path:
-        """The turns of a resident launch, one per line."""
-        return self.folder / TURNS_FILE
-
-    @property
-    def seen_mark(self) -> Path:
-        """Exists while functions run; by it their ranks know whether they see this folder."""
-        return self.folder / "seen-mark"
-
-    @property
-    def recorder_folder(self) -> Path:
-        """The folder of the recorder files, one per rank."""
-        return self.folder / "recorder"
-
-    @property
-    def flight_folder(self) -> Path:
-        """The folder of PyTorch's Flight Recorder files, one per rank."""
-        return self.folder / "flight"
-
-    @property
-    def unrecorded(self) -> Path:
-        """There where a rank trains what cannot be recorded."""
-        return self.recorder_folder / "unrecorded.txt"
-
-    @property
-    def ddp_facts(self) -> Path:
-        """How a script wraps its largest model in DDP; absent where it wraps none."""
-        return self.recorder_folder / FACTS_FILE
+    stalls = _Inside(STALLS_FILE)
+    """The stalls that the launching side saw, one per line."""
+    events = _Inside(EVENTS_FILE)
+    """What a watcher saw while the ranks ran, one per line."""
+    turns = _Inside(TURNS_FILE)
+    """The turns of a resident launch, one per line."""
+    seen_mark = _Inside("seen-mark")
+    """Exists while functions run; by it their ranks know whether they see this folder."""
+    recorder_folder = _Inside("recorder")
+    """The folder of the recorder files, one per rank."""
+    flight_folder = _Inside("flight")
+    """The folder of PyTorch's Flight Recorder files, one per rank."""
+    unrecorded = _Inside("recorder/unrecorded.txt")
+    """There where a rank trains what cannot be recorded."""
+    ddp_facts = _Inside(f"recorder/{FACTS_FILE}")
+    """How a script wraps its largest model in DDP; absent where it wraps none."""
 
     def recorder_file(self, rank: int) -> Path:
         """The recorder file of a rank."""
@@ -186,15 +161,10 @@ class PassPaths:
         """Horovod's timeline of one segment, written by rank 0 alone."""
         return self.folder / "timeline" / f"{segment}.json"
 
-    @property
-    def trace_folder(self) -> Path:
-        """Profiler traces of the ranks: attached files alone."""
-        return self.folder / "traces"
-
-    @property
-    def recording_folder(self) -> Path:
-        """Files of other recorders: attached files alone."""
-        return self.folder / "recordings"
+    trace_folder = _Inside("traces")
+    """Profiler traces of the ranks: attached files alone."""
+    recording_folder = _Inside("recordings")
+    """Files of other recorders: attached files alone."""
 
     def session(self, number: int) -> "PassPaths":
         """The files of a session of an elastic launch: a pass of its own beside the launch."""
@@ -207,10 +177,8 @@ class PassPaths:
         numbers = filter(str.isdecimal, (path.name.removeprefix(head) for path in folders))
         return {number: self.session(number) for number in sorted(map(int, numbers))}
 
-    @property
-    def nccl_folder(self) -> Path:
-        """The folder of NCCL's logs, one per process."""
-        return self.folder / "nccl"
+    nccl_folder = _Inside("nccl")
+    """The folder of NCCL's logs, one per process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,35 +187,18 @@ class RunPaths:
 
     folder: Path
 
-    @property
-    def manifest(self) -> Path:
-        """The manifest, the one file that makes a folder a run."""
-        return self.folder / MANIFEST_NAME
-
-    @property
-    def resume(self) -> Path:
-        """What ``--resume`` starts again, with its secrets; readable by its owner alone."""
-        return self.folder / RESUME_NAME
-
-    @property
-    def net(self) -> Path:
-        """Measurements of the network between the hosts; absent without any."""
-        return self.folder / NET_NAME
-
-    @property
-    def forecasts(self) -> Path:
-        """The folder of the forecasts that were made from the run, one JSON object per file."""
-        return self.folder / "forecasts"
-
-    @property
-    def forecast_scores(self) -> Path:
-        """The scores of these forecasts against later measurements."""
-        return self.folder / "forecast_scores.json"
-
-    @property
-    def disk_reserve(self) -> Path:
-        """Exists during the run: space for the manifest on a disk that has become full."""
-        return self.folder / "reserve"
+    manifest = _Inside(MANIFEST_NAME)
+    """The manifest, the one file that makes a folder a run."""
+    resume = _Inside(RESUME_NAME)
+    """What ``--resume`` starts again, with its secrets; readable by its owner alone."""
+    net = _Inside(NET_NAME)
+    """Measurements of the network between the hosts; absent without any."""
+    forecasts = _Inside("forecasts")
+    """The folder of the forecasts that were made from the run, one JSON object per file."""
+    forecast_scores = _Inside("forecast_scores.json")
+    """The scores of these forecasts against later measurements."""
+    disk_reserve = _Inside("reserve")
+    """Exists during the run: space for the manifest on a disk that has become full."""
 
     def of_pass(self, pass_id: str) -> PassPaths:
         """The files of the pass of that id."""
@@ -260,22 +211,11 @@ class TuningPaths:
 
     folder: Path
 
-    @property
-    def result(self) -> Path:
-        """The result, the one file that makes a folder a finished tuning."""
-        return self.folder / TUNING_NAME
-
-    @property
-    def present(self) -> Path:
-        """The run of the present setting, with its trace."""
-        return self.folder / "present"
-
-    @property
-    def race(self) -> Path:
-        """Holds a run of each setting that raced."""
-        return self.folder / "race"
-
-    @property
-    def check(self) -> Path:
-        """Holds a run of each setting that was measured anew after the race."""
-        return self.folder / "check"
+    result = _Inside(TUNING_NAME)
+    """The result, the one file that makes a folder a finished tuning."""
+    present = _Inside("present")
+    """The run of the present setting, with its trace."""
+    race = _Inside("race")
+    """Holds a run of each setting that raced."""
+    check = _Inside("check")
+    """Holds a run of each setting that was measured anew after the race."""

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import soak
-from hvdprof.collect.auto.auto_settings import AUTORECORD
 from hvdprof.collect.session_factory import RECORDER_DIR
-from hvdprof.rundir.launch_format import FLIGHT_FOLDER
+from hvdprof.rundir.launch_format import AUTORECORD, FLIGHT_FOLDER
 
 TORCHRUN = "Root Cause (first observed failure):\n  exitcode  : -6 (pid: 12)\n"
 

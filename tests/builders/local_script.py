@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.autorecord import AutoRecorder
+from hvdprof.rundir.launch_format import AutoSettings
 from tests.builders.recorded import recorded
 
 BATCH = 4

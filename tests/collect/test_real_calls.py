@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER
+from hvdprof.rundir.launch_format import AUTORECORD, AutoSettings
 from tests.builders.places import LEAN_START, ROOT
 from tests.builders.recorded import of_kind, recorded, steps_of
 from tests.builders.training_job import mpirun, run_ranks

@@ -18,7 +18,6 @@ from typing import ParamSpec, TypeVar
 from hvdprof import collect
 from hvdprof.collect import _hooks
 from hvdprof.collect._hooks import PROCESS
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.discovery import (
     REDUCING,
     ForwardDiscovery,
@@ -43,6 +42,7 @@ from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.collect.standing import LoopStanding
 from hvdprof.collect.steps.step_marks import BACKWARD_PHASE, OPTIMIZER_PHASE
 from hvdprof.collect.steps.time_source import gpu_events
+from hvdprof.rundir.launch_format import AutoSettings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recording.recorder_format import GRAD_REDUCE, LOST_PEER, RAISED, USER
 

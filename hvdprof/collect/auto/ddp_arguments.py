@@ -110,14 +110,7 @@ class DdpNotes:
     def wrapped(
         self, model: DdpModel, make: Make, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> None:
-        """A model has been wrapped on all of its ranks, and none of them trains it yet.
-
-        Args:
-            model: The wrapped model.
-            make: The constructor.
-            args: That it got, without the object itself.
-            kwargs: That it got.
-        """
+        """A model has been wrapped on all of its ranks, and none of them trains it yet."""
         trained = [tensor for _, tensor in model.module.named_parameters() if tensor.requires_grad]
         size = sum(tensor.numel() * tensor.element_size() for tensor in trained)
         group = cast(Reducing, model.process_group)

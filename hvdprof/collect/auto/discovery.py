@@ -18,15 +18,8 @@ from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE
 DISCOVERY_STEPS = 3
 
 REDUCING = (
-    "allreduce",
-    "allreduce_",
-    "grouped_allreduce",
-    "grouped_allreduce_",
-    "allgather",
-    "grouped_allgather",
-    "reducescatter",
-    "grouped_reducescatter",
-    "synchronize",
+    *("allreduce", "allreduce_", "grouped_allreduce", "grouped_allreduce_", "allgather"),
+    *("grouped_allgather", "reducescatter", "grouped_reducescatter", "synchronize"),
 )
 """Calls by which a script reduces its gradients."""
 

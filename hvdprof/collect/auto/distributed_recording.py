@@ -25,7 +25,6 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from hvdprof.collect._hooks import PROCESS
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.autorecord import AutoRecorder
 from hvdprof.collect.auto.ddp_arguments import DdpNotes, changed_arguments, write_flight_dump
 from hvdprof.collect.auto.discovery import Nameless
@@ -34,6 +33,7 @@ from hvdprof.collect.engines.torch_collectives import COLLECTIVES
 from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
 from hvdprof.collect.guarded_context import print_problem, replace_call
 from hvdprof.collect.session_factory import own_identity
+from hvdprof.rundir.launch_format import AutoSettings
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE
 
 GLOO_THREAD = "pt_gloo_runloop"

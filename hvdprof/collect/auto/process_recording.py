@@ -10,9 +10,9 @@ from typing import ParamSpec, TypeVar
 
 from hvdprof import collect
 from hvdprof.collect import _hooks
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.guarded_context import print_problem
+from hvdprof.rundir.launch_format import AutoSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")

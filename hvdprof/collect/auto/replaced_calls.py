@@ -15,26 +15,11 @@ from typing import Any, Protocol
 from hvdprof.collect.devices.copy_source import BATCH_WAITS
 
 BLOCKING = (
-    "allreduce",
-    "allreduce_",
-    "grouped_allreduce",
-    "grouped_allreduce_",
-    "allgather",
-    "grouped_allgather",
-    "broadcast",
-    "broadcast_",
-    "alltoall",
-    "reducescatter",
-    "grouped_reducescatter",
-    "synchronize",
-    "barrier",
-    "join",
-    "add_process_set",
-    "remove_process_set",
-    "broadcast_parameters",
-    "broadcast_optimizer_state",
-    "broadcast_object",
-    "allgather_object",
+    *("allreduce", "allreduce_", "grouped_allreduce", "grouped_allreduce_", "allgather"),
+    *("grouped_allgather", "broadcast", "broadcast_", "alltoall", "reducescatter"),
+    *("grouped_reducescatter", "synchronize", "barrier", "join", "add_process_set"),
+    *("remove_process_set", "broadcast_parameters", "broadcast_optimizer_state"),
+    *("broadcast_object", "allgather_object"),
 )
 Context = AbstractContextManager[None]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from hvdprof import collect
 from hvdprof.collect import _hooks
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.discovery import surround_step
 from hvdprof.collect.auto.step_counts import SampleCount, SessionSteps, StepTurns
 from hvdprof.collect.guarded_context import print_problem
+from hvdprof.rundir.launch_format import AutoSettings
 
 Context = contextlib.AbstractContextManager[None]
 

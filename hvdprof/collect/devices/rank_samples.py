@@ -44,15 +44,7 @@ LONGEST_END_S = 2.0
 def sample_machine(
     recorder: Recorder, folder: Path, identity: Identity, device: str, clock: Callable[[], int]
 ) -> None:
-    """Sample until the recording ends; says so where that fails.
-
-    Args:
-        recorder: Records the steps of the rank.
-        folder: The folder of the recorder files.
-        identity: The rank.
-        device: Where the model computes.
-        clock: Nanoseconds of the recorder.
-    """
+    """Sample until the recording ends; says so where that fails."""
     try:
         hz = asked_hz()
         if not hz:

@@ -26,31 +26,16 @@ from hvdprof.rundir.recording.recorder_format import USER
 _OF_FSDP = ("torch.distributed.fsdp.", "torch.distributed._composable.fsdp.")
 
 ALL_WAIT = (
-    "all_reduce",
-    "all_reduce_coalesced",
-    "all_gather",
-    "all_gather_coalesced",
-    "all_gather_into_tensor",
-    "all_gather_object",
-    "all_gather_single",
-    "all_to_all",
-    "all_to_all_single",
-    "barrier",
-    "monitored_barrier",
-    "reduce_scatter",
-    "reduce_scatter_single",
-    "reduce_scatter_tensor",
+    *("all_reduce", "all_reduce_coalesced", "all_gather", "all_gather_coalesced"),
+    *("all_gather_into_tensor", "all_gather_object", "all_gather_single", "all_to_all"),
+    *("all_to_all_single", "barrier", "monitored_barrier", "reduce_scatter"),
+    *("reduce_scatter_single", "reduce_scatter_tensor"),
 )
 """Collectives from which no rank returns before every rank of the group has called them."""
 
 SOME_WAIT = (
-    "broadcast",
-    "broadcast_object_list",
-    "gather",
-    "gather_object",
-    "reduce",
-    "scatter",
-    "scatter_object_list",
+    *("broadcast", "broadcast_object_list", "gather", "gather_object", "reduce", "scatter"),
+    *("scatter_object_list",),
 )
 """Collectives from which some ranks return before others have called them."""
 

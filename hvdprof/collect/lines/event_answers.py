@@ -35,14 +35,7 @@ _SAMPLES, _STEPS = "samples", "profiled steps"
 
 
 class EventSamples(SampleTaker):
-    """Takes the samples of an answer; stacks are written before the first and after the last.
-
-    Args:
-        file: Takes the samples, as one window.
-        stacks: The file of the stacks.
-        moment: Says where the training is now.
-        now_ns: The time.
-    """
+    """Takes the samples of an answer; stacks are written before the first and after the last."""
 
     def __init__(
         self, file: LineFile, stacks: Path, moment: Callable[[], Moment], now_ns: int

@@ -71,15 +71,7 @@ class LineWindow:
 
 
 class LineFile:
-    """A file of sampled lines, whose size is bounded by the time since it was begun.
-
-    Args:
-        file: Takes the lines.
-        names: What the places are, by number; grows.
-        begin_ns: When it was begun.
-        bytes_at_once: What it may hold at once.
-        bytes_per_hour: What it may hold more per hour.
-    """
+    """A file of sampled lines, whose size is bounded by the time since it was begun."""
 
     def __init__(
         self,

@@ -23,14 +23,7 @@ BYTES_AT_ONCE, BYTES_PER_HOUR = 60_000, 240_000
 
 
 def sample_rank(recorder: Recorder, folder: Path, rank: int, clock: Callable[[], int]) -> None:
-    """Sample the thread that trains until the recording ends; says so where that fails.
-
-    Args:
-        recorder: Records the steps of the rank.
-        folder: The folder of the recorder files.
-        rank: The rank.
-        clock: Nanoseconds of the recorder.
-    """
+    """Sample the thread that trains until the recording ends; says so where that fails."""
     try:
         stop_worker()
         hz = asked_hz()

@@ -143,10 +143,6 @@ class LineWriter:
 
     It belongs to the process that made it: in a forked process, writing does nothing.
 
-    Args:
-        path: The file.
-        is_new: Whether it must not exist.
-
     Raises:
         FileExistsError: The file exists: another process takes itself for this rank, or an earlier
             run wrote into the same folder. Two mixed recordings could not be separated.

@@ -78,27 +78,10 @@ class StepMarks:
     """
 
     __slots__ = (
-        "_after_backward",
-        "_evaluation_from",
-        "_now",
-        "_open",
-        "begin",
-        "blocked",
-        "buckets",
-        "evaluation_blocked_ns",
-        "evaluation_waits",
-        "failure",
-        "has_evaluation",
-        "is_open",
-        "is_overfull",
-        "is_wait_expected",
-        "loss",
-        "num_engine_waits",
-        "num_waits",
-        "phases",
-        "sees_blocked",
-        "waits",
-        "waits_in",
+        *("_after_backward", "_evaluation_from", "_now", "_open", "begin", "blocked", "buckets"),
+        *("evaluation_blocked_ns", "evaluation_waits", "failure", "has_evaluation", "is_open"),
+        *("is_overfull", "is_wait_expected", "loss", "num_engine_waits", "num_waits", "phases"),
+        *("sees_blocked", "waits", "waits_in"),
     )
 
     def __init__(self, source: TimeSource) -> None:

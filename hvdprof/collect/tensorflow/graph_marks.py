@@ -131,11 +131,6 @@ def pieces(moments: list[Moment], begin_ns: int, end_ns: int) -> list[Piece]:
     then until all are reduced the rank only updates what came early, and that is ``collective``.
     A call without any moment has no phases. Between the batches of one call the time from the last
     reduced gradient to the next batch is in no phase.
-
-    Args:
-        moments: Those of the call, by time.
-        begin_ns: When it began.
-        end_ns: When it ended.
     """
     phases, since, before = [], begin_ns, ""
     for moment in _in_their_order(moments):

@@ -10,12 +10,12 @@ from types import ModuleType
 from hvdprof import collect
 from hvdprof.collect import _hooks
 from hvdprof.collect._hooks import PROCESS
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.guarded_context import print_problem
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.collect.tensorflow.tensorflow_guards import Call, EagerCalls, replace
+from hvdprof.rundir.launch_format import AutoSettings
 from hvdprof.rundir.plan import TF_CENTRAL_STORAGE, TF_MIRRORED, TF_MULTIWORKER, TF_PARAMETER_SERVER
 
 _KERAS_BATCH = 32

@@ -18,7 +18,6 @@ from typing import Any
 
 from hvdprof import collect
 from hvdprof.collect import _hooks
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.guarded_context import print_problem
@@ -31,21 +30,12 @@ from hvdprof.collect.tensorflow.tensorflow_guards import (
     not_converted,
     replace,
 )
+from hvdprof.rundir.launch_format import AutoSettings
 
 _BLOCKING = (
-    "allreduce",
-    "grouped_allreduce",
-    "allgather",
-    "grouped_allgather",
-    "broadcast",
-    "broadcast_",
-    "alltoall",
-    "reducescatter",
-    "grouped_reducescatter",
-    "broadcast_variables",
-    "broadcast_object",
-    "allgather_object",
-    "join",
+    *("allreduce", "grouped_allreduce", "allgather", "grouped_allgather", "broadcast"),
+    *("broadcast_", "alltoall", "reducescatter", "grouped_reducescatter", "broadcast_variables"),
+    *("broadcast_object", "allgather_object", "join"),
 )
 Tensors = Iterable[object]
 

@@ -77,12 +77,7 @@ def timeline_passes(run: Run) -> dict[str, str]:
 
 
 def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
-    """The facts of an event; ``None`` where the pass has no such row.
-
-    Args:
-        lanes: The lanes of its pass.
-        row: Its row in ``run.events``.
-    """
+    """The facts of an event; ``None`` where the pass has no such row."""
     events = lanes.run.events
     if not 0 <= row < len(events) or str(events["pass_id"].iloc[row]) != lanes.pass_id:
         return None

@@ -211,11 +211,6 @@ def lane_notes(
 
     Each has ``from`` and ``to``, ns since the start of the pass, and the ``lane`` that it is
     written on, the first one below the ranks; -1 for a text about a pass without any such lane.
-
-    Args:
-        lanes: The lanes of a pass.
-        rows: The rows that are shown.
-        segments: The table of segments of the run.
     """
     of_pass = segments[(segments["pass_id"] == lanes.pass_id).to_numpy(bool)]
     below = [row.lane for row in rows if row.kind is RowKind.LANE and row.lane >= lanes.num_ranks]

@@ -24,22 +24,11 @@ from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.model.tables.window_tables import EVALUATIONS
 
 RANK_PARTS: tuple[str, ...] = (
-    "data",
-    "forward",
-    "backward",
-    "before_update",
-    "optimizer",
-    "blocked",
+    *("data", "forward", "backward", "before_update", "optimizer", "blocked"),
 )
 DERIVED: tuple[str, ...] = (EVALUATION, OUTSIDE)
 HOROVOD_KINDS: tuple[str, ...] = (
-    "negotiation",
-    "operation",
-    "init",
-    "wait",
-    "queue",
-    "copy",
-    "transfer",
+    *("negotiation", "operation", "init", "wait", "queue", "copy", "transfer"),
 )
 CATEGORIES: tuple[str, ...] = RANK_PARTS + DERIVED + HOROVOD_KINDS
 """Categories of a lane, in the order of ``Spans`` and of the legend."""

@@ -53,15 +53,7 @@ class Asked:
 def view_data(
     lanes: Lanes, rows: Sequence[Row], choice: RowChoice, asked: Asked, executions: Executions
 ) -> Json:
-    """All that is drawn between ``asked.from_ns`` and ``asked.to_ns``.
-
-    Args:
-        lanes: The lanes of a pass.
-        rows: The rows from the top.
-        choice: Which categories are hidden.
-        asked: The window.
-        executions: The executions of the pass.
-    """
+    """All that is drawn between ``asked.from_ns`` and ``asked.to_ns``."""
     drawn = lanes_of(rows)
     shown = np.array(choice.is_drawn)
     first, last = lanes.origin_ns + asked.from_ns, lanes.origin_ns + asked.to_ns

@@ -45,9 +45,6 @@ class RefusedPickleError(ValueError):
 def load_plain(data: bytes) -> object:
     """The value of a pickle that holds nothing but plain values.
 
-    Args:
-        data: The whole pickle.
-
     Raises:
         RefusedPickleError: It is torn, names a class or a call, or exceeds a bound.
     """

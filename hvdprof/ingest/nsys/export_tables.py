@@ -142,15 +142,7 @@ class _GpuKernels:
 def _add_steps(
     rows: Rows, place: Place, steps: StepRanges, kernels: _GpuKernels, computing: Intervals
 ) -> int:
-    """Add a row of NSYS_STEPS for each step with kernels of one GPU; gives their number.
-
-    Args:
-        rows: Of NSYS_STEPS.
-        place: File, process, device and rank.
-        steps: The steps of the process.
-        kernels: Those of the GPU.
-        computing: When the GPU computes: disjoint, ascending.
-    """
+    """Add a row of NSYS_STEPS for each step with kernels of one GPU; gives their number."""
     file, pid, device, rank = place
     starts, ends, is_nccl = kernels.starts, kernels.ends, kernels.is_nccl
     of_step = steps.step_of(kernels.launches)

@@ -179,11 +179,6 @@ def attached_engine(
 
     NCCL's logs, exports of Nsight Systems and reports of NCCL say nothing: any engine uses NCCL.
 
-    Args:
-        timelines: Horovod timelines.
-        outputs: What the job printed.
-        recordings: What the files of other recorders hold.
-
     Raises:
         UnreadableInputError: An output cannot be read.
     """

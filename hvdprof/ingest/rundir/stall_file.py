@@ -49,10 +49,6 @@ class StallFile:
 def read_stall_file(path: Path, name: str) -> StallFile:
     """The stalls of a pass; damaged lines are named in ``clauses``.
 
-    Args:
-        path: The file.
-        name: Its name for the rows.
-
     Raises:
         OSError: It cannot be read.
     """

@@ -54,12 +54,7 @@ _DAMAGE = (
     zipfile.BadZipFile,
 )
 _IMPOSSIBLE_NAMES = (
-    errno.EEXIST,
-    errno.EISDIR,
-    errno.ENOTDIR,
-    errno.ENAMETOOLONG,
-    errno.EILSEQ,
-    errno.EINVAL,
+    *(errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL),
 )
 
 Member = tuple[str, int, Iterator[bytes] | None]

@@ -147,11 +147,6 @@ def descriptor_of(path: Path) -> int | None:
 def file_of_stream(path: Path, descriptor: int, workspace: Workspace) -> Path:
     """A regular file with what a stream holds: its copy, or the file that was redirected to it.
 
-    Args:
-        path: As the user named it.
-        descriptor: Its descriptor.
-        workspace: Receives the copy.
-
     Raises:
         UnreadableInputError: It is not open, a terminal or a device, or holds too much.
     """

@@ -11,6 +11,7 @@ from pandas.api.types import union_categoricals
 
 from hvdprof.ingest.nccl.joining import nccl_tables
 from hvdprof.ingest.storage.blocks import Block, stacked
+from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.notes import Note, notes_frame
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from hvdprof.ingest.recorder.session_rows import Alignment
     from hvdprof.ingest.storage.cached_table import CachedTable
     from hvdprof.ingest.tables.event_tables import StepTimes
-    from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
+    from hvdprof.ingest.timeline.horovod_timeline import Summary, TimelineFile
 import numpy as np
 
 from hvdprof.ingest.recorder.recorder_file import SegmentRecording
@@ -111,17 +112,8 @@ class RunBuilder:
         rank_0: "RecorderFile | None",
         steps_of_rank_0: "StepTimes | None",
     ) -> int:
-        """Add all that a timeline file holds; returns the number of rows of EVENTS.
-
-        Args:
-            pass_id: The pass, or the name of a standalone file.
-            segment: The segment whose timeline it is.
-            file: What the file holds.
-            rank_0: The recording of rank 0, which has its clock.
-            steps_of_rank_0: As for ``event_tables.timeline_blocks``.
-        """
+        """Add all that a timeline file holds; returns the number of rows of EVENTS."""
         from hvdprof.ingest.tables.event_tables import timeline_blocks, timeline_clock
-        from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 
         clock = timeline_clock(file, rank_0)
         blocks = timeline_blocks((pass_id, segment), file, clock, steps_of_rank_0)
@@ -269,3 +261,35 @@ def bucket_blocks(
 def _occurrences(members: np.ndarray) -> np.ndarray:
     """How often each entry stood there before."""
     return pd.Series(members).groupby(members).cumcount().to_numpy(dtype=np.int64)
+
+
+def timeline_file_row(pass_id: str, segment: str, summary: "Summary") -> pd.DataFrame:
+    """What a timeline file says of itself as a row of TIMELINES."""
+    facts = summary.facts
+    rows = Rows(TIMELINES)
+    rows.add(
+        pass_id=pass_id,
+        segment=segment,
+        writer=facts.writer,
+        time_zero=facts.time_zero,
+        epoch_ns=None if summary.epoch_us is None else summary.epoch_us * 1000,
+        text_bytes=summary.size_bytes,
+        num_events=facts.num_events,
+        span_ns=facts.span_us * 1000,
+        backends=", ".join(facts.backends),
+        frameworks=", ".join(facts.frameworks),
+        np=facts.size,
+        np_reason=facts.size_reason,
+        num_tensors=facts.num_tensors,
+        num_executions=facts.num_executions,
+        num_fused_executions=facts.num_fused_executions,
+        num_phantoms=facts.num_phantoms,
+        num_errors=facts.num_errors,
+        num_recordings=facts.num_recordings,
+        num_time_jumps=facts.num_time_jumps,
+        rank_ticks=facts.rank_evidence.kind,
+        rank_ticks_sentence=facts.rank_evidence.sentence,
+        autotuned=facts.autotuned,
+        torus=facts.torus,
+    )
+    return rows.frame()

@@ -28,8 +28,7 @@ from hvdprof.ingest.tables.event_tables import (
     timeline_clock,
     use_block,
 )
-from hvdprof.ingest.tables.run_builder import RunBuilder
-from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
+from hvdprof.ingest.tables.run_builder import RunBuilder, timeline_file_row
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file, summary_of
 from hvdprof.ingest.timeline.meaning.rounds import Reductions

@@ -255,18 +255,9 @@ def _exit_code(evidence: Evidence) -> Failure:
 
 
 _RULES: tuple[Callable[[Evidence], Failure | None], ...] = (
-    _hung,
-    _not_started,
-    _launcher_failed,
-    _exited_improperly,
-    _was_stopped,
-    _gave_up_waiting,
-    _unequal_batches,
-    _ended_by_signal,
-    _raised,
-    _ended_silently,
-    _launcher_ended_by_signal,
-    _exit_code,
+    *(_hung, _not_started, _launcher_failed, _exited_improperly, _was_stopped, _gave_up_waiting),
+    *(_unequal_batches, _ended_by_signal, _raised, _ended_silently, _launcher_ended_by_signal),
+    *(_exit_code,),
 )
 """From the surest evidence to the weakest; the first that applies counts, the last always does."""
 

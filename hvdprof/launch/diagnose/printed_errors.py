@@ -15,11 +15,8 @@ _TAIL_BYTES = 8_000_000
 """Room for a traceback of each of a thousand ranks, of which the first says why it all ended."""
 
 _LOST_PEER = (
-    "HorovodInternalError",
-    "Horovod has been shut down",
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Broken pipe",
+    *("HorovodInternalError", "Horovod has been shut down", "Connection closed by peer"),
+    *("Connection reset by peer", "Broken pipe"),
 )
 """Errors of a rank whose peer has ended: consequences, never the cause."""
 

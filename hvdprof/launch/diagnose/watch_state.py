@@ -13,13 +13,7 @@ from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.recording.stall_format import frame_parts, script_frame
 
 RUNS, LEFT, ENDED, ABSENT, GONE, STOPPED, SILENT = (
-    "runs",
-    "left",
-    "ended",
-    "absent",
-    "gone",
-    "stopped",
-    "silent",
+    *("runs", "left", "ended", "absent", "gone", "stopped", "silent"),
 )
 """States of a rank that others wait for, as ``stalls.jsonl`` names them."""
 

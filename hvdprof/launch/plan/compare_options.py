@@ -41,11 +41,6 @@ def model_options(
 ) -> BenchOptions:
     """The options of ``hvdprof bench`` that measure a reference model in place of a script.
 
-    Args:
-        options: Those of the script.
-        models: Names of reference models.
-        changes: Values that replace them.
-
     Raises:
         UsageError: An option is for scripts alone.
     """

@@ -207,10 +207,6 @@ def parse_variables(flag: str, given: Sequence[str]) -> dict[str, str]:
 def variable_pairs(flag: str, given: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Names and values of ``NAME=VALUE`` texts, in their order; a name may occur several times.
 
-    Args:
-        flag: The option that messages name.
-        given: The texts.
-
     Raises:
         UsageError: A text has no name or no ``=``, names a variable that hvdprof sets itself, or
             gives DDP a value that it cannot have.

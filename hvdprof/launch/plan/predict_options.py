@@ -24,12 +24,7 @@ WEAK, STRONG = "weak", "strong"
 ENGINES = ("horovod", "ddp")
 DEVICES = ("cuda", "cpu")
 ALGORITHMS = (
-    "ring",
-    "tree",
-    "recursive-doubling",
-    "rabenseifner",
-    "hierarchical",
-    "parameter-server",
+    *("ring", "tree", "recursive-doubling", "rabenseifner", "hierarchical", "parameter-server"),
 )
 """The names of ``analyze.predict.collective_cost.Algorithm``."""
 

@@ -191,13 +191,6 @@ def variant_options(
 ) -> Options:
     """The options of the run of one setting, without a trace.
 
-    Args:
-        present: Those of the present setting.
-        setting: The setting.
-        folder: Its run directory.
-        num_ranks: The number of ranks.
-        repeats: The most launches.
-
     Raises:
         UsageError: An option of the setting is not one of this kind of run, or has another type.
     """

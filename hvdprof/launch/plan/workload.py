@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from hvdprof import __version__
-from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER as STARTUP_FOLDER
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.options import TORCHRUN
@@ -16,6 +15,7 @@ from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.settings import Settings
 from hvdprof.machine.install.horovod_features import HorovodBuild
 from hvdprof.machine.mpi import Mpi
+from hvdprof.rundir.launch_format import AUTORECORD, AutoSettings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import (

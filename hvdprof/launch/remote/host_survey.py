@@ -217,12 +217,6 @@ def ask_hosts(
 ) -> AskedHosts:
     """Ask every host of a job what it has.
 
-    Args:
-        settings: Name the hosts.
-        known: The hosts of the manifest.
-        folder: The run directory.
-        shell: How they are reached.
-
     Raises:
         EnvironmentNotReadyError: A host cannot run its part; all such hosts are named. Or none of
             them sees the run directory, so that the progress of the ranks would be unknown; a

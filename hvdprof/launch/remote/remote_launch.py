@@ -27,7 +27,7 @@ from hvdprof.launch.remote.remote_shell import (
     module_error,
     on_each,
 )
-from hvdprof.launch.run.placement_check import refine_from_ranks
+from hvdprof.launch.run.session_passes import refine_from_ranks
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rank_names import ranks_named
 from hvdprof.rundir.failures.launcher_failures import Failure

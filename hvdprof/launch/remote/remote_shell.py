@@ -148,12 +148,6 @@ class WatchFetch:
     """Fetches the states that ranks without progress write, while no rank makes progress.
 
     Without them a stalled rank on such a host would look like one that never began.
-
-    Args:
-        paths: The pass, absolute.
-        names: The hosts that do not see it.
-        shell: How they are reached.
-        clock: Seconds of a monotonic clock.
     """
 
     def __init__(

@@ -227,11 +227,6 @@ def starts_again(record: PassRecord, paths: PassPaths, exit_code: int) -> bool:
 
     A script that fails by itself is not started again, and neither is a launch whose known cause
     lasts. The output of the failed start is kept in a file of its own. Waits for up to a second.
-
-    Args:
-        record: The pass.
-        paths: Its files.
-        exit_code: That of the launcher.
     """
     if len(record.restarts) >= MOST_RESTARTS:
         return False

@@ -93,12 +93,6 @@ def prepare_function(
 ) -> Manifest:
     """The manifest of a function that has not started.
 
-    Args:
-        options: How it is measured.
-        name: The name of the function.
-        tools: Horovod and MPI.
-        controller: The controller that the launcher can use.
-
     Raises:
         UsageError: An option cannot be used.
         EnvironmentNotReadyError: This machine cannot run it.
@@ -206,12 +200,8 @@ def _incomplete(options: RunOptions) -> UsageError:
 
 def _check_elastic(options: RunOptions) -> None:
     of_elastic = (
-        options.min_np,
-        options.max_np,
-        options.slots,
-        options.network_interface,
-        options.elastic_timeout_s,
-        options.reset_limit,
+        *(options.min_np, options.max_np, options.slots, options.network_interface),
+        *(options.elastic_timeout_s, options.reset_limit),
     )
     if not options.is_elastic and any(value is not None for value in of_elastic):
         raise UsageError(

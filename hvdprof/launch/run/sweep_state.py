@@ -65,6 +65,10 @@ class JoinedProgress:
 
     def __init__(self, shown: SweepProgress, num_sweeps: int) -> None:
         self._shown = shown
+        self.repeat_planned = shown.repeat_planned
+        self.pass_started = shown.pass_started
+        self.pass_progressed = shown.pass_progressed
+        self.stalled, self.pass_ended = shown.stalled, shown.pass_ended
         self.num_sweeps = num_sweeps
         self._passes: list[list[PassRecord]] = []
         self._num_ended = 0
@@ -76,26 +80,6 @@ class JoinedProgress:
             rounds = zip(*self._passes, strict=False)
             self._shown.sweep_started([record for records in rounds for record in records])
 
-    def repeat_planned(self, passes: list[PassRecord]) -> None:
-        """Show what is left, where it is no longer what was planned."""
-        self._shown.repeat_planned(passes)
-
-    def pass_started(self, record: PassRecord) -> None:
-        """Show it."""
-        self._shown.pass_started(record)
-
-    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
-        """Show it."""
-        self._shown.pass_progressed(record, progress)
-
-    def stalled(self, record: PassRecord, stall: Stall) -> None:
-        """Show it."""
-        self._shown.stalled(record, stall)
-
-    def pass_ended(self, record: PassRecord) -> None:
-        """Show it."""
-        self._shown.pass_ended(record)
-
     def sweep_ended(self) -> None:
         """Show the end of all once."""
         self._num_ended += 1
@@ -106,26 +90,11 @@ class JoinedProgress:
 class SilentProgress:
     """Shows no progress of a sweep."""
 
-    def sweep_started(self, passes: list[PassRecord]) -> None:
-        """Shows nothing."""
+    def _nothing(self, *_seen: object, **_named: object) -> None:
+        return None
 
-    def repeat_planned(self, passes: list[PassRecord]) -> None:
-        """Shows nothing."""
-
-    def pass_started(self, record: PassRecord) -> None:
-        """Shows nothing."""
-
-    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
-        """Shows nothing."""
-
-    def stalled(self, record: PassRecord, stall: Stall) -> None:
-        """Shows nothing: the run records the stall."""
-
-    def pass_ended(self, record: PassRecord) -> None:
-        """Shows nothing."""
-
-    def sweep_ended(self) -> None:
-        """Shows nothing."""
+    sweep_started = repeat_planned = pass_started = pass_progressed = _nothing
+    stalled = pass_ended = sweep_ended = _nothing
 
 
 def hold_disk_reserve(path: Path) -> None:

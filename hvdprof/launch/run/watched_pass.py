@@ -21,12 +21,12 @@ from hvdprof.launch.plan.settings import Settings
 from hvdprof.launch.plan.workload import least_partial_steps
 from hvdprof.launch.processes.launch_process import LaunchOutcome
 from hvdprof.launch.run.attempts import interrupt, settle, starts_again
-from hvdprof.launch.run.placement_check import refine_from_ranks
 from hvdprof.launch.run.session_passes import (
     ElasticProgress,
     SessionStalls,
     add_sessions,
     end_sessions,
+    refine_from_ranks,
     settle_sessions,
 )
 from hvdprof.rundir.failures.launcher_failures import Failure, FailureKind

@@ -142,11 +142,6 @@ def _saved_as(analysis: RunAnalysis, name: str) -> dict[str, object]:
 def render_page_html(page: Callable[[], Page], name: str, stream: IO[str]) -> None:
     """Write sections, findings and notes; the first verdict is the heading.
 
-    Args:
-        page: Makes the page.
-        name: What it is about.
-        stream: Where to.
-
     Raises:
         MissingExtraError: jinja2 is not installed.
     """

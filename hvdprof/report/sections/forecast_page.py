@@ -232,12 +232,7 @@ def render_forecast_csv(forecast: Forecast, stream: IO[str], *, price: float | N
 
 
 def samples_per_currency(rows: pd.DataFrame, price_per_rank_hour: float) -> pd.DataFrame:
-    """Columns scenario, np and ``samples_per_currency_p5`` to ``_p95``: throughput by its price.
-
-    Args:
-        rows: FORECAST.
-        price_per_rank_hour: In any currency.
-    """
+    """Columns scenario, np and ``samples_per_currency_p5`` to ``_p95``: throughput by its price."""
     price_per_s = rows["np"] * price_per_rank_hour / 3600
     return pd.DataFrame(
         {

@@ -29,16 +29,8 @@ from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
 
 CELL_HEADS = (
-    "np",
-    "setting",
-    "samples/s",
-    "step time, median",
-    "p95",
-    "scaling efficiency",
-    "blocked, mean",
-    "of the step",
-    "trace overhead",
-    "final loss",
+    *("np", "setting", "samples/s", "step time, median", "p95", "scaling efficiency"),
+    *("blocked, mean", "of the step", "trace overhead", "final loss"),
 )
 """Headings of the columns of a table of cells, one line each."""
 

@@ -167,13 +167,7 @@ def ends_of_intervals(table: Table) -> set[str]:
 
 
 def column_texts(column: Column, table: Table, rows: pd.DataFrame) -> list[str]:
-    """What to show of a column, a text a row: a number with its unit and, behind it, its interval.
-
-    Args:
-        column: One of the columns of the table.
-        table: Its declaration.
-        rows: Rows of the table.
-    """
+    """What to show of a column, a text a row: a number with its unit, then its interval."""
     if not is_number(column):
         return ["" if pd.isna(value) else str(value) for value in rows[column.name]]
     values = _floats(rows[column.name])

@@ -6,8 +6,8 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.distributed_recording import DistributedRecorder
+from hvdprof.rundir.launch_format import AutoSettings
 from tests.builders.recorded import of_kind, phase_ns, recorded, steps_of
 
 pytestmark = pytest.mark.torch

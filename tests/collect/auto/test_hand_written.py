@@ -9,8 +9,8 @@ import torch
 
 from hvdprof import collect
 from hvdprof.collect._hooks import PROCESS
-from hvdprof.collect.auto.auto_settings import AUTORECORD
 from hvdprof.collect.auto.loop_input import interpreter_monitoring
+from hvdprof.rundir.launch_format import AUTORECORD
 from tests.builders.local_script import BATCH, Script
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, steps_of
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
+from hvdprof.rundir.launch_format import AUTORECORD, AutoSettings
 from tests.builders.places import ROOT
 from tests.builders.recorded import of_kind, recorded, steps_of
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.recorded_function import RankEnd, RecordedFunction, carried_files
 from hvdprof.collect.auto.startup import hvdprof_import_hook
 from hvdprof.collect.watchdog import STALL_WARN
+from hvdprof.rundir.launch_format import AUTORECORD, AutoSettings
 from hvdprof.rundir.layout import PassPaths
 
 FOLDER = "HVDPROF_RECORDER_DIR"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER
 from hvdprof.collect.auto.startup.hvdprof_import_hook import NOTICE
+from hvdprof.rundir.launch_format import AUTORECORD, AutoSettings
 from hvdprof.rundir.layout import PassPaths
 from tests.builders.places import ROOT
 

@@ -6,9 +6,9 @@ import pytest
 from hvdprof.collect import _hooks
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto import step_tracker
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.step_counts import LEARNING_STEPS
 from hvdprof.collect.session import Session
+from hvdprof.rundir.launch_format import AutoSettings
 
 
 class Calls:

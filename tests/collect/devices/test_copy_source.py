@@ -7,9 +7,9 @@ import pytest
 from hvdprof import collect
 from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto import autorecord
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.devices import copy_source
 from hvdprof.collect.devices.copy_source import CopyWaits
+from hvdprof.rundir.launch_format import AutoSettings
 from hvdprof.rundir.recording.sample_format import COPIES, MEASURES
 from tests.builders.fake_torch import FakeEvent, FakeGpu, FakeTime
 from tests.builders.places import needs_gpu

@@ -7,13 +7,13 @@ import pytest
 
 from hvdprof import collect
 from hvdprof.collect._hooks import PROCESS
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.session import Session
 from hvdprof.collect.tensorflow.strategy_watch import (
     StrategyRecorder,
     global_batch,
     record_training,
 )
+from hvdprof.rundir.launch_format import AutoSettings
 from tests.builders.fake_tensorflow import FakeTensorFlow
 from tests.builders.recorded import of_kind, recorded, steps_of
 

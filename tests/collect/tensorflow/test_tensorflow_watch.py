@@ -7,9 +7,9 @@ import pytest
 
 from hvdprof import collect
 from hvdprof.collect._hooks import PROCESS
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.session import Session
 from hvdprof.collect.tensorflow.tensorflow_watch import TensorFlowRecorder, record_training
+from hvdprof.rundir.launch_format import AutoSettings
 from tests.builders.fake_tensorflow import FakeTensor, FakeTensorFlow, fake_horovod
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import ModelSettings, ScriptSettings
@@ -15,6 +14,7 @@ from hvdprof.launch.plan.workload import (
     python_program,
     workload_environment,
 )
+from hvdprof.rundir.launch_format import AUTORECORD, AutoSettings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings

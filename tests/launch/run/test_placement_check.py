@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.run.placement_check import refine_from_ranks
+from hvdprof.launch.run.session_passes import refine_from_ranks
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord
 from hvdprof.rundir.plan import Segment

@@ -81,15 +81,8 @@ NEGOTIATE = "NEGOTIATE_"
 
 OPERATIONS = frozenset(
     {
-        "ALLREDUCE",
-        "ALLGATHER",
-        "BROADCAST",
-        "REDUCESCATTER",
-        "ADASUM",
-        "ALLTOALL",
-        "BARRIER",
-        "JOIN",
-        "ERROR",
+        *("ALLREDUCE", "ALLGATHER", "BROADCAST", "REDUCESCATTER", "ADASUM", "ALLTOALL", "BARRIER"),
+        *("JOIN", "ERROR"),
     }
 )
 """Response types that Horovod 0.12 to 0.28.1 writes at the top level (message.cc)."""
@@ -112,37 +105,18 @@ FUSION_BUFFER = "INIT_FUSION_BUFFER"
 
 _ACTIVITIES = frozenset(
     {
-        "INIT_FUSION_BUFFER",
-        "INIT_NCCL",
-        "INIT_DDL",
-        "WAIT_FOR_DATA",
-        "WAIT_FOR_OTHER_TENSOR_DATA",
-        "SCHEDULE",
-        "QUEUE",
-        "MEMCPY_IN_FUSION_BUFFER",
-        "MEMCPY_OUT_FUSION_BUFFER",
-        "MEMCPY_IN_HOST_BUFFER",
-        "MEMCPY_OUT_HOST_BUFFER",
-        "MEMCPY_IN_SHARED_BUFFER",
-        "MEMCPY_OUT_SHARED_BUFFER",
-        "ALLOCATE_OUTPUT",
-        "ALLOCATE_SHARED_BUFFER",
-        "COPY_ALLGATHER_OUTPUT",
-        "MPI_CROSS_ALLGATHER",
-        "MPI_ADASUM_ALLREDUCE",
+        *("INIT_FUSION_BUFFER", "INIT_NCCL", "INIT_DDL", "WAIT_FOR_DATA"),
+        *("WAIT_FOR_OTHER_TENSOR_DATA", "SCHEDULE", "QUEUE", "MEMCPY_IN_FUSION_BUFFER"),
+        *("MEMCPY_OUT_FUSION_BUFFER", "MEMCPY_IN_HOST_BUFFER", "MEMCPY_OUT_HOST_BUFFER"),
+        *("MEMCPY_IN_SHARED_BUFFER", "MEMCPY_OUT_SHARED_BUFFER", "ALLOCATE_OUTPUT"),
+        *("ALLOCATE_SHARED_BUFFER", "COPY_ALLGATHER_OUTPUT", "MPI_CROSS_ALLGATHER"),
+        *("MPI_ADASUM_ALLREDUCE",),
     }
 )
 _TRANSFERS = frozenset(
     {
-        "ALLREDUCE",
-        "REDUCE",
-        "ALLGATHER",
-        "ALLGATHERV",
-        "BCAST",
-        "BROADCAST",
-        "REDUCESCATTER",
-        "ALLTOALL",
-        "ALLTOALLV",
+        *("ALLREDUCE", "REDUCE", "ALLGATHER", "ALLGATHERV", "BCAST", "BROADCAST", "REDUCESCATTER"),
+        *("ALLTOALL", "ALLTOALLV"),
     }
 )
 _BACKENDS = ("MPI", "GLOO", "NCCL", "CCL", "DDL", "MLSL")
