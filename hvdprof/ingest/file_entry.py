@@ -26,7 +26,7 @@ NCCL logs are read once more after all other files: both numbers then count thei
 LOOKED_FOR = (
     f"Looked for: a run directory, {called()} (docs: Read timelines, logs and tables you have)."
 )
-_CUT = "The part that is there holds nothing known. Copy the whole file, and read it again."
+_CUT = "Copy the whole file, and read it again."
 _READS = "hvdprof reads run directories, timelines, traces, dumps, logs and benchmarks."
 _MOST_KINDS = 3
 _MOST_REASONS = 5
@@ -112,7 +112,12 @@ def _refuse_one(entry: FileEntry, notes: Sequence[Note]) -> NoReturn:
     found, kind = entry.found, entry.kind
     if notes:
         reason = notes[0].text.rstrip(".")
-        hint = _CUT if reason.endswith("data ends early") else LOOKED_FOR
+        hint = LOOKED_FOR
+        if reason.endswith("data ends early"):
+            reason, hint = (
+                f"{found.name}: {reason.rpartition(': ')[2]}, before anything known",
+                _CUT,
+            )
         raise UnreadableInputError(f"{reason}.", hint=hint)
     if kind == Kind.TEXT:
         raise UnreadableInputError(

@@ -162,7 +162,9 @@ def _add(path: Path, found: Found, workspace: Workspace) -> None:
                 content = list(folder.iterdir())
             if not content:
                 reason = unpacked.notes[0].text if unpacked.notes else "it holds no file"
-                raise UnreadableInputError(f"{shown_name(path)}: {reason}.")
+                raise UnreadableInputError(
+                    f"{shown_name(path)}: {reason}.", hint="Pack or copy it once more."
+                )
             _add_folder(folder, found)
         else:
             found.files.append(one)
