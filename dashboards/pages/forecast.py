@@ -148,9 +148,7 @@ def _numbers(forecast: Forecast) -> dmc.Paper:
     return text_card(
         "forecast-numbers",
         title_of(forecast),
-        TextRows(
-            forecast_heads(forecast.question.target), list(forecast_rows(forecast)), forecast.rows
-        ),
+        TextRows(forecast_heads(forecast), list(forecast_rows(forecast)), forecast.rows),
         narrowest=_NARROWEST,
         about=" ".join(knee_sentences(forecast.limits)),
     )

@@ -29,13 +29,7 @@ from hvdprof.errors import HvdprofError
 from hvdprof.report.format_names import TuningFormat
 
 if TYPE_CHECKING:
-    from hvdprof.api.tuning.measured_tuning import (
-        Candidate,
-        Choice,
-        Estimate,
-        RaceStanding,
-        RunAnalysis,
-    )
+    import hvdprof.api.tuning.measured_tuning as measured
 
 
 @takes(TuneOptions)
@@ -136,7 +130,7 @@ class _Lines:
         self._dropped: set[str] = set()
 
     def present_measured(
-        self, analysis: "RunAnalysis", choice: "Choice", plan: "api.RacePlan"
+        self, analysis: "measured.RunAnalysis", choice: "measured.Choice", plan: "api.RacePlan"
     ) -> None:
         """The verdict on the present setting, what is tried, and how long it takes."""
         self._write(f"Present setting: {analysis.verdict.sentence}")
@@ -154,7 +148,7 @@ class _Lines:
                 f"{units.duration(plan.shortest_s)} to {units.duration(plan.longest_s)}{bound}."
             )
 
-    def round_ended(self, number: int, standings: "Sequence[RaceStanding]") -> None:
+    def round_ended(self, number: int, standings: "Sequence[measured.RaceStanding]") -> None:
         """What was dropped after a round, and what leads."""
         for standing in standings:
             name = standing.candidate.name
@@ -172,7 +166,7 @@ class _Lines:
                 f"{units.counted(len(racing), 'setting')} left"
             )
 
-    def check_started(self, entries: "Mapping[str, tuple[Candidate, ...]]") -> None:
+    def check_started(self, entries: "Mapping[str, tuple[measured.Candidate, ...]]") -> None:
         """What is measured anew."""
         names = [" + ".join(candidate.name for candidate in entry) for entry in entries.values()]
         self._write(f"Check against the present setting: {', '.join(names)}")
@@ -182,7 +176,7 @@ class _Lines:
         self._stream.flush()
 
 
-def _gain(gain: "Estimate") -> str:
+def _gain(gain: "measured.Estimate") -> str:
     from hvdprof.report.answers.tuning import gain_text
 
     return f"gain {gain_text(gain)}"

@@ -111,13 +111,10 @@ def refuse_all(entries: Sequence[FileEntry], notes: Sequence[Note]) -> NoReturn:
 def _refuse_one(entry: FileEntry, notes: Sequence[Note]) -> NoReturn:
     found, kind = entry.found, entry.kind
     if notes:
-        reason = notes[0].text.rstrip(".")
-        hint = LOOKED_FOR
+        reason, hint = notes[0].text.rstrip("."), LOOKED_FOR
         if reason.endswith("data ends early"):
-            reason, hint = (
-                f"{found.name}: {reason.rpartition(': ')[2]}, before anything known",
-                _CUT,
-            )
+            clause, hint = reason.rpartition(": ")[2], _CUT
+            reason = f"{found.name}: {clause}, before anything known"
         raise UnreadableInputError(f"{reason}.", hint=hint)
     if kind == Kind.TEXT:
         raise UnreadableInputError(

@@ -55,11 +55,7 @@ def forecast_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
         for forecast in latest.values()
         for section in (
             Section("Scaling forecast", forecast.model),
-            *_sections(
-                forecast,
-                _table(forecast_heads(forecast.question.target), forecast_rows(forecast)),
-                run,
-            ),
+            *_sections(forecast, _table(forecast_heads(forecast), forecast_rows(forecast)), run),
         )
     )
 

@@ -25,9 +25,9 @@ NEARLY = 0.03
 _SAME = ("np", "dominating", "dominating_part", "is_open")
 
 
-def forecast_heads(target: float) -> tuple[str, ...]:
+def forecast_heads(forecast: Forecast) -> tuple[str, ...]:
     """The heads of ``forecast_rows``."""
-    chance = chance_head(target).replace("\n", " ")
+    chance = chance_head(forecast.question.target).replace("\n", " ")
     return ("np", "network", "efficiency", "50 % band", "samples/s", chance, "limited by")
 
 
