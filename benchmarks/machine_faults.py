@@ -37,7 +37,7 @@ from benchmarks.machine_draw import (
     draw,
 )
 from benchmarks.page_section import write_section
-from benchmarks.script_faults import ROOT, CaseFailedError, output
+from benchmarks.script_faults import ROOT, CaseFailedError, output, own_environment
 from benchmarks.swap_file import NotAllowedError, swap_file
 
 Finding = Mapping[str, Any]
@@ -142,7 +142,7 @@ def run(job: Job, folder: Path) -> Judged:
             *(("--clean",) if job.is_clean else ()),
         ]
         with swap_file() if job.is_limited else contextlib.nullcontext():
-            output(command, os.environ | {"PYTHONPATH": str(ROOT)})
+            output(command, own_environment())
         done.write_text(f"{load:.1f}", encoding="utf-8")
     analyze = [sys.executable, "-m", "hvdprof", "analyze", str(place / "run"), "--format", "json"]
     findings = json.loads(output(analyze, os.environ))["findings"]

@@ -65,9 +65,14 @@ def launch(case: Case, folder: Path) -> None:
     if run.parent.exists():
         shutil.rmtree(run.parent)
     losses.mkdir(parents=True)
-    environment = os.environ | {LOG_FOLDER: str(losses), "PYTHONPATH": str(ROOT)}
-    output(command(case, run), environment)
+    output(command(case, run), own_environment() | {LOG_FOLDER: str(losses)})
     done.touch()
+
+
+def own_environment() -> dict[str, str]:
+    """That of this process, where Python also finds the repository."""
+    folders = (str(ROOT), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 def output(arguments: Sequence[str], environment: Mapping[str, str]) -> str:

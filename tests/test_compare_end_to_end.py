@@ -13,17 +13,22 @@ from tests.builders.running_command import hvdprof
 pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.torch]
 
 SCRIPT = [sys.executable, str(Path(user_script.__file__))]
+STEADY = ("--step-ms", "60")
 COMPARE = ("compare", "--run", "--np", "2", "--no-trace")
 
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """A variant of which rank 1 sleeps in its forward phase, against the same script without."""
+    """A variant of which rank 1 sleeps in its forward phase, against the same script without.
+
+    A step of the script alone is a few ms of a core, which vary beside other load: then three pairs
+    do not prove that a rank is slow. So all ranks sleep in each step.
+    """
     folder = tmp_path_factory.mktemp("compare")
     ended = hvdprof(
         *(*COMPARE, "--repeats", "3", "--num-steps", "30", "--runs", str(folder / "pair")),
-        *("--format", "json", "--fail-on", "step_time>5%", "--", *SCRIPT),
-        *("--against", "--", *SCRIPT, "--slow", "forward"),
+        *("--format", "json", "--fail-on", "step_time>5%", "--", *SCRIPT, *STEADY),
+        *("--against", "--", *SCRIPT, *STEADY, "--slow", "forward", "--slow-ms", "100"),
         cwd=folder,
     )
     return ended, folder / "pair"

@@ -64,6 +64,49 @@ def test_what_asks_for_operators_without_data_gets_them(module: str, tmp_path: P
     assert lines == ["True True", "4 4"]
 
 
+TRAINS = """
+import sys
+import torch
+weight = torch.nn.Parameter(torch.ones(2))
+optimizer = torch.optim.SGD([weight], lr=0.5, momentum=0.9)
+weight.sum().backward()
+optimizer.step()
+optimizer.zero_grad()
+print(weight.tolist(), "torch._dynamo.eval_frame" in sys.modules)
+"""
+
+ASKS = {
+    "attribute": "print(torch._dynamo.config.optimize_ddp)",
+    "module": "from torch._dynamo import utils\nprint(utils.counters == {})",
+    "first-import": "import torch._dynamo.utils as one\nprint(one is torch._dynamo.utils)",
+    "compiler": "print(torch.compile(lambda x: x > 0, backend='eager')(weight).sum().item() == 2)",
+}
+
+
+@pytest.mark.torch
+def test_an_optimizer_and_ddp_train_without_the_compiler(tmp_path: Path) -> None:
+    rank = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo", init_method="file://{file}", rank=0, world_size=1)
+model = DistributedDataParallel(torch.nn.Linear(2, 1, bias=False))
+model(torch.ones(1, 2)).sum().backward()
+dist.destroy_process_group()
+print(model.module.weight.grad.tolist(), "torch._dynamo.eval_frame" in sys.modules)
+"""
+    script = TRAINS + rank.format(file=tmp_path / "ranks")
+    lines = printed("-c", script, path=ROOT, state=tmp_path)
+    assert lines == ["[0.5, 0.5] False", "[[1.0, 1.0]] False"]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("asks", ASKS.values(), ids=ASKS)
+def test_what_asks_for_the_compiler_gets_it(asks: str, tmp_path: Path) -> None:
+    end = "print('torch._dynamo.eval_frame' in sys.modules, type(torch._dynamo).__name__)"
+    lines = printed("-c", f"{TRAINS}{asks}\n{end}", path=ROOT, state=tmp_path)
+    assert lines == ["[0.5, 0.5] False", "True", "True module"]
+
+
 def test_horovodrun_asks_once_what_an_extension_was_built_with(tmp_path: Path) -> None:
     package = tmp_path / "horovod" / "common"
     package.mkdir(parents=True)

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,13 @@ from hvdprof.launch.plan.environment import RECORDER_DIR
 from hvdprof.launch.processes.marked_processes import marked_processes
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import user_script
+from tests.builders.lean_start.warm_proxy import VARIABLE as WARM
 from tests.builders.network_hosts import network_hosts
 from tests.builders.other_mpi import NoOtherMpiError, OtherMpi, other_mpi
+from tests.builders.patient_ranks import patient_library
 from tests.builders.processes import is_running
 from tests.builders.running_command import wait_for
+from tests.builders.warm_ranks import warm_server
 
 pytestmark = [pytest.mark.horovod, pytest.mark.install, pytest.mark.timeout(1800)]
 
@@ -49,6 +52,14 @@ def _other_mpi(folder: Path, requirement: str) -> Iterator[OtherMpi]:
             yield made
     except NoOtherMpiError as error:
         pytest.skip(str(error))
+
+
+@contextlib.contextmanager
+def _warm(made: OtherMpi, folder: Path) -> Iterator[OtherMpi]:
+    """The same, where ranks are forked from a process that has imported its Horovod."""
+    variables = {**made.environment, "LD_LIBRARY_PATH": str(made.folder / "lib")}
+    with warm_server(folder, patient_library(), made.python, variables) as address:
+        yield replace(made, environment=made.environment | ({WARM: address} if address else {}))
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +97,20 @@ def mpich(mpich_and_refused: tuple[OtherMpi, Refused]) -> OtherMpi:
     return mpich_and_refused[0]
 
 
+@pytest.fixture(scope="module")
+def warm_open_mpi_5(
+    open_mpi_5: OtherMpi, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OtherMpi]:
+    with _warm(open_mpi_5, tmp_path_factory.mktemp("warm")) as warm:
+        yield warm
+
+
+@pytest.fixture(scope="module")
+def warm_mpich(mpich: OtherMpi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherMpi]:
+    with _warm(mpich, tmp_path_factory.mktemp("warm")) as warm:
+        yield warm
+
+
 LAUNCHERS = ("mpirun-of-open-mpi-5", "mpiexec-of-mpich")
 # In front of the first, with flags of its own: what it starts is the same.
 and_horovodrun = pytest.mark.parametrize(
@@ -95,10 +120,11 @@ and_horovodrun = pytest.mark.parametrize(
 
 @pytest.fixture(params=LAUNCHERS)
 def case(request: pytest.FixtureRequest) -> Case:
+    warm = "warm_" if request.node.get_closest_marker("warm") else ""
     if request.param == "mpiexec-of-mpich":
-        made = request.getfixturevalue("mpich")
+        made = request.getfixturevalue(f"{warm}mpich")
         return Case(made, "mpich 4.3.2", "mpirun", "[0] ")
-    made = request.getfixturevalue("open_mpi_5")
+    made = request.getfixturevalue(f"{warm}open_mpi_5")
     launcher = request.param.partition("-")[0]
     return Case(made, "openmpi 5.0.11", launcher, "[1,0]<stdout>: ")
 
@@ -129,6 +155,7 @@ def test_bench(case: Case, tmp_path: Path) -> None:
     "the same",
     "one host, 1 and 2 ranks",
 )
+@pytest.mark.warm
 def test_run_of_a_script(case: Case, tmp_path: Path) -> None:
     options = case.options("-q", "--np", "1,2", "--no-trace")
     done = case.mpi.hvdprof("run", *options, "--", *SCRIPT, "--epochs", "2", cwd=tmp_path)
@@ -178,6 +205,7 @@ def test_a_killed_rank_is_named_and_nothing_is_left(case: Case, tmp_path: Path) 
     "the same, over a stand-in for ssh",
     "two network namespaces of one host",
 )
+@pytest.mark.warm
 @and_horovodrun
 @pytest.mark.root
 def test_two_hosts(case: Case, tmp_path: Path) -> None:
@@ -206,10 +234,10 @@ def test_two_hosts(case: Case, tmp_path: Path) -> None:
     assert run.steps[~run.steps["warmup"]].groupby("rank").size().tolist() == [11, 11]
 
 
-def test_hydra_keeps_the_lines_of_an_exception_whole(mpich: OtherMpi, tmp_path: Path) -> None:
+def test_hydra_keeps_the_lines_of_an_exception_whole(warm_mpich: OtherMpi, tmp_path: Path) -> None:
     options = ("-q", "-np", "2", "--no-trace", "--controller", "mpi", "-o", "run")
     script = (*SCRIPT, "--epochs", "9", "--fail-at", "60")
-    done = mpich.hvdprof("run", *options, "--", *script, cwd=tmp_path)
+    done = warm_mpich.hvdprof("run", *options, "--", *script, cwd=tmp_path)
     assert done.returncode == 6
     printed = next((tmp_path / "run").glob("passes/*/stderr.txt")).read_text().splitlines()
     assert "[1] RuntimeError: on purpose" in printed

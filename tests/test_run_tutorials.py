@@ -32,11 +32,17 @@ def run(folder: Path, torchvision: Path, controller: str, *command: str) -> Path
         tutorial.write_digits(folder / f"data-{rank}", num_train=1000, num_test=300)
     own = ["-q", "-o", "run", "-np", "2", "--no-trace", "--controller", controller]
     own += ["--num-warmup-batches", str(WARMUP)]
-    path = os.pathsep.join([str(torchvision), str(ROOT)])
-    ended = hvdprof("run", *own, "--", "python", *command, cwd=folder, PYTHONPATH=path)
+    ended = hvdprof(
+        *("run", *own, "--", "python", *command), cwd=folder, PYTHONPATH=_path(torchvision)
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert Manifest.read(folder / "run").status == Status.DONE
     return folder / "run"
+
+
+def _path(torchvision: Path) -> str:
+    folders = (str(torchvision), str(ROOT), os.environ.get("PYTHONPATH", ""))
+    return os.pathsep.join(filter(None, folders))
 
 
 @pytest.mark.ran(
@@ -44,6 +50,7 @@ def run(folder: Path, torchvision: Path, controller: str, *command: str) -> Path
     "Gloo with fp16, Open MPI with Adasum; torchvision 0.28.0",
     "one host, 2 ranks, where the tutorials are",
 )
+@pytest.mark.warm
 @pytest.mark.parametrize(
     ("controller", "option"), [("gloo", "--fp16-allreduce"), ("mpi", "--use-adasum")]
 )
@@ -70,6 +77,7 @@ def test_horovods_own_mnist_script(tmp_path, torchvision, controller, option):
     "Gloo; torchvision 0.28.0",
     "one host, 2 ranks, where the tutorials are",
 )
+@pytest.mark.warm
 def test_the_function_of_a_horovod_runner(tmp_path, torchvision):
     (tmp_path / "runner.py").write_text(tutorial.runner_script(tmp_path / "checkpoints"))
     read = load_run(run(tmp_path, torchvision, "gloo", "runner.py"))
@@ -93,12 +101,10 @@ def test_the_notebook_of_a_horovod_runner_on_spark(tmp_path, torchvision):
     for rank in range(2):
         tutorial.write_digits(tmp_path / f"data-{rank}", num_train=1000, num_test=300)
     (tmp_path / "notebook.py").write_text(tutorial.runner_notebook(tmp_path / "checkpoints"))
-    path = os.pathsep.join([str(torchvision), str(ROOT)])
-    inherited = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     ended = subprocess.run(
         [sys.executable, "notebook.py"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([path, *inherited])},
+        env={**os.environ, "PYTHONPATH": _path(torchvision)},
         capture_output=True,
         text=True,
         timeout=500,

@@ -97,6 +97,7 @@ def _measured_apart(
     return hosts.hvdprof(arguments[0], *options, "--output", str(runs / "run"), *arguments[1:])
 
 
+@pytest.mark.warm
 def test_files_of_hosts_that_share_none_come_back(hosts: NetworkHosts, tmp_path: Path) -> None:
     done = _measured_apart(
         *(hosts, tmp_path, "bench", "--models", "mnist", "--num-steps", "12"),
@@ -138,6 +139,7 @@ def test_files_of_hosts_that_share_none_come_back(hosts: NetworkHosts, tmp_path:
     "Open MPI 4.1.8, over a stand-in for ssh",
     "two network namespaces of one host",
 )
+@pytest.mark.warm
 def test_a_script_on_hosts_that_share_no_files(hosts: NetworkHosts, tmp_path: Path) -> None:
     script = ("--", "python", user_script.__file__, "--epochs", "1")
     options = ("--controller", "mpi", "--no-trace")

@@ -118,6 +118,8 @@ def test_a_value_whose_interval_says_nothing_is_not_known() -> None:
     assert units.percent_interval(0.576, 0.0, 8.66e15) == units.UNKNOWN
     assert units.percent_interval(0.54, 0.01, 30.53) == "not known (too noisy)"
     assert units.rate_interval(120.0, 0.0, 1e18) == "120 (CI unbounded: too noisy)"
+    assert units.percent_band(0.96, math.nan, 4.82) == "not known (90 % band 482 or less)"
+    assert units.percent_band(0.9, math.nan, 1.05) == "90 % (90 % band 105 or less)"
     wide = units.interval_of_unit(0.1, -9e9, 9e9, "ratio")
     assert wide == "not known (too noisy)"
     assert units.percent_interval(0.001, -0.2, 0.6) == "0 % (-20 to 60)"

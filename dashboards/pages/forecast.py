@@ -17,7 +17,7 @@ from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
 from hvdprof.model.results.forecast import Forecast, StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import FORECAST, FORECAST_MEASURE
-from hvdprof.report.sections.forecast_section import FORECAST_HEADS, forecast_rows
+from hvdprof.report.sections.forecast_section import forecast_heads, forecast_rows
 from hvdprof.report.sections.forecast_texts import (
     caveat_of,
     knee_sentences,
@@ -148,7 +148,7 @@ def _numbers(forecast: Forecast) -> dmc.Paper:
     return text_card(
         "forecast-numbers",
         title_of(forecast),
-        TextRows(FORECAST_HEADS, list(forecast_rows(forecast)), forecast.rows),
+        TextRows(forecast_heads(forecast), list(forecast_rows(forecast)), forecast.rows),
         narrowest=_NARROWEST,
         about=" ".join(knee_sentences(forecast.limits)),
     )

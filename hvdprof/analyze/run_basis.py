@@ -21,7 +21,6 @@ from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.measured_launches import MeasuredLaunches, measured_launches
 from hvdprof.analyze.steps.other_load import passing_core_losses
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
-from hvdprof.analyze.verdict.traced_verdict import without_rates
 from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.run_tables import EVENTS, WAITS
@@ -111,8 +110,12 @@ def scaling_frames(basis: Basis) -> Mapping[str, pd.DataFrame]:
         for pass_id, segment, sent in columns.itertuples(index=False, name=None)
     }
     by_cell = scaling(measured.times, measured.facts, learned, sent_bytes)
+    if has_traces(run.manifest):
+        from hvdprof.analyze.verdict.traced_verdict import without_rates
+
+        by_cell = without_rates(run, by_cell)
     return {
-        SCALING.name: without_rates(run, by_cell) if has_traces(run.manifest) else by_cell,
+        SCALING.name: by_cell,
         LOSSES.name: losses(measured.times, measured.facts),
     }
 

@@ -203,6 +203,11 @@ def _rendered_limits(
 
 
 def _reporter(format_: AnalysisFormat | None, output: Path | None) -> "Reporter":
+    if not format_ and not output:
+        # Modules of other formats take as long as the smallest run.
+        from hvdprof.report.terminal.terminal_report import TerminalReporter
+
+        return TerminalReporter()
     from hvdprof.report.formats import reporter_for
 
     return reporter_for(format_ or output or AnalysisFormat.TERMINAL)

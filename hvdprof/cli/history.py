@@ -42,7 +42,7 @@ def history(
 ) -> None:
     """Follow a metric over runs: from which run on it changed, and by how much.
 
-    Change points need eight runs or more. Without --figure nothing is drawn.
+    Change points need eight runs or more, four on either side. Without --figure nothing is drawn.
     """
     if force and figure is None:
         raise UsageError("--force is for --figure.", hint="Omit it, or add --figure FILE.")

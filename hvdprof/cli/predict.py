@@ -1,6 +1,7 @@
 """``hvdprof predict``: efficiency bands at numbers of ranks that were not measured."""
 
 import shlex
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from hvdprof.cli.measuring.given_options import given_options
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
-from hvdprof.errors import UsageError
+from hvdprof.errors import StorageError, UsageError
 from hvdprof.report.format_names import ANALYSES, Format
 
 _TABLE_OPTIONS = ("np", "target", "scaling", "unit")
@@ -177,4 +178,8 @@ def _of_run(options: PredictOptions, folder: Path) -> "api.Forecast":
         return api.predict(folder, options)
     with load_progress([folder]) as progress:
         analysis = api.analyze_run(folder, progress=progress)
-    return api.predict(analysis, options)
+    try:
+        return api.predict(analysis, options)
+    except StorageError as error:
+        sys.stderr.write(f"! The forecast is not stored, and not scored later. {error.message}\n")
+        return api.predict(analysis, options, store=False)

@@ -29,7 +29,7 @@ from hvdprof.errors import HvdprofError
 from hvdprof.report.format_names import TuningFormat
 
 if TYPE_CHECKING:
-    from hvdprof.api.tuning.measured_tuning import Candidate, Choice, RaceStanding, RunAnalysis
+    import hvdprof.api.tuning.measured_tuning as measured
 
 
 @takes(TuneOptions)
@@ -101,9 +101,11 @@ def announce_tuning(tuning: "api.TuningMeasurement", stream: IO[str]) -> None:
     if tuning.is_resumed:
         stream.write("  The present setting is measured already.\n")
     else:
-        length = "" if plan.planned_s is None else f", about {units.duration(plan.planned_s)}"
+        length = f"; time {plan.basis}"
+        if plan.planned_s is not None:
+            length = f", about {units.duration(plan.planned_s)} ({plan.basis})"
         launches = units.counted(len(present.manifest.passes), "launch")
-        stream.write(f"  First the present setting: {launches}{length} ({plan.basis}).\n")
+        stream.write(f"  First the present setting: {launches}{length}.\n")
     if math.isfinite(tuning.budget_s):
         stream.write(f"  Budget: {units.duration(tuning.budget_s)} in all.\n")
         if tuning.budget_s < least_s and not tuning.is_resumed:
@@ -128,41 +130,43 @@ class _Lines:
         self._dropped: set[str] = set()
 
     def present_measured(
-        self, analysis: "RunAnalysis", choice: "Choice", plan: "api.RacePlan"
+        self, analysis: "measured.RunAnalysis", choice: "measured.Choice", plan: "api.RacePlan"
     ) -> None:
         """The verdict on the present setting, what is tried, and how long it takes."""
         self._write(f"Present setting: {analysis.verdict.sentence}")
         for candidate in choice.candidates:
             predicted = ""
             if candidate.predicted is not None:
-                predicted = f" Predicted gain: {units.percent(candidate.predicted.value)}."
+                predicted = f" Predicted {_gain(candidate.predicted)}."
             self._write(f"  {candidate.name}: {candidate.why}{predicted}")
         steps = "" if plan.fewer_steps is None else f"{plan.fewer_steps} steps per launch, "
         if choice.candidates:
+            bound = ", the end of the budget" if plan.longest_s == plan.left_s else ""
             self._write(
                 f"Race: {units.counted(plan.num_settings, 'setting')} beside the present one, "
                 f"{steps}at most {plan.most_rounds} rounds, then a check of what wins; "
-                f"{units.duration(plan.shortest_s)} to {units.duration(plan.longest_s)}."
+                f"{units.duration(plan.shortest_s)} to {units.duration(plan.longest_s)}{bound}."
             )
 
-    def round_ended(self, number: int, standings: "Sequence[RaceStanding]") -> None:
+    def round_ended(self, number: int, standings: "Sequence[measured.RaceStanding]") -> None:
         """What was dropped after a round, and what leads."""
         for standing in standings:
             name = standing.candidate.name
             if standing.outcome is not None and name not in self._dropped:
                 self._dropped.add(name)
-                gain = "" if math.isnan(standing.gain.value) else f" ({_gain(standing)})"
+                gain = "" if math.isnan(standing.gain.value) else f", {_gain(standing.gain)}"
                 self._write(f"  Round {number}: {name} dropped, {standing.outcome}{gain}")
         racing = [standing for standing in standings if standing.outcome is None]
         known = [racer for racer in racing if not math.isnan(racer.gain.value)]
         if known:
             best = max(known, key=lambda racer: racer.gain.value)
+            does = "leads" if best.gain.value > 0 else "is closest to the present setting"
             self._write(
-                f"  Round {number}: {best.candidate.name} leads ({_gain(best)}), "
+                f"  Round {number}: {best.candidate.name} {does}, {_gain(best.gain)}; "
                 f"{units.counted(len(racing), 'setting')} left"
             )
 
-    def check_started(self, entries: "Mapping[str, tuple[Candidate, ...]]") -> None:
+    def check_started(self, entries: "Mapping[str, tuple[measured.Candidate, ...]]") -> None:
         """What is measured anew."""
         names = [" + ".join(candidate.name for candidate in entry) for entry in entries.values()]
         self._write(f"Check against the present setting: {', '.join(names)}")
@@ -172,5 +176,7 @@ class _Lines:
         self._stream.flush()
 
 
-def _gain(standing: "RaceStanding") -> str:
-    return f"gain {units.percent(standing.gain.value)}"
+def _gain(gain: "measured.Estimate") -> str:
+    from hvdprof.report.answers.tuning import gain_text
+
+    return f"gain {gain_text(gain)}"

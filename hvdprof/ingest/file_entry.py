@@ -26,7 +26,7 @@ NCCL logs are read once more after all other files: both numbers then count thei
 LOOKED_FOR = (
     f"Looked for: a run directory, {called()} (docs: Read timelines, logs and tables you have)."
 )
-_CUT = "The part that is there holds nothing known. Copy the whole file, and read it again."
+_CUT = "Copy the whole file, and read it again."
 _READS = "hvdprof reads run directories, timelines, traces, dumps, logs and benchmarks."
 _MOST_KINDS = 3
 _MOST_REASONS = 5
@@ -111,8 +111,10 @@ def refuse_all(entries: Sequence[FileEntry], notes: Sequence[Note]) -> NoReturn:
 def _refuse_one(entry: FileEntry, notes: Sequence[Note]) -> NoReturn:
     found, kind = entry.found, entry.kind
     if notes:
-        reason = notes[0].text.rstrip(".")
-        hint = _CUT if reason.endswith("data ends early") else LOOKED_FOR
+        reason, hint = notes[0].text.rstrip("."), LOOKED_FOR
+        if reason.endswith("data ends early"):
+            clause, hint = reason.rpartition(": ")[2], _CUT
+            reason = f"{found.name}: {clause}, before anything known"
         raise UnreadableInputError(f"{reason}.", hint=hint)
     if kind == Kind.TEXT:
         raise UnreadableInputError(

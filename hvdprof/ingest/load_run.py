@@ -21,7 +21,6 @@ from hvdprof.ingest.recorder.session_rows import (
     others_in,
     session_ranks,
 )
-from hvdprof.ingest.rundir.flight_files import with_flight_files, with_recordings
 from hvdprof.ingest.rundir.pass_logs import with_logs
 from hvdprof.ingest.rundir.run_files import with_ddp_facts, with_forecasts, with_network, with_turns
 from hvdprof.ingest.rundir.segment_block import (
@@ -65,24 +64,10 @@ from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, S
 from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside, shown_name
 
 _TABLES = (
-    SEGMENTS,
-    RANKS,
-    STEPS,
-    EVALUATIONS,
-    GRADIENTS,
-    ARRIVALS,
-    WAITS,
-    WINDOWS,
+    *(SEGMENTS, RANKS, STEPS, EVALUATIONS, GRADIENTS, ARRIVALS, WAITS, WINDOWS),
     *LINE_TABLES,
-    EVENTS,
-    TENSOR_USES,
-    EXECUTIONS,
-    INFERRED_STEPS,
-    PENDING_NEGOTIATIONS,
-    TIMELINES,
-    SESSION_RANKS,
-    RANK_COLLECTIVES,
-    NOTES,
+    *(EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS, TIMELINES),
+    *(SESSION_RANKS, RANK_COLLECTIVES, NOTES),
 )
 _STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
 
@@ -137,9 +122,14 @@ def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None
         run = with_reached_statuses(_loaded(folder, manifest, progress))
     except OSError as error:
         raise unreadable(Path(error.filename or folder), error) from error
-    return with_flight_files(
-        with_forecasts(with_ddp_facts(with_network(with_recordings(with_logs(with_turns(run))))))
-    )
+    run = with_forecasts(with_ddp_facts(with_network(with_logs(with_turns(run)))))
+    homes = (RunPaths(folder).of_pass(record.id).flight_folder for record in manifest.passes)
+    if not attached_files(manifest) and not any(home.is_dir() for home in homes):
+        return run
+    # Readers of other recorders take longer to import than a small run to read.
+    from hvdprof.ingest.rundir.flight_files import with_flight_files, with_recordings
+
+    return with_flight_files(with_recordings(run))
 
 
 def _loaded(folder: Path, manifest: Manifest, progress: ProgressCallback | None) -> Run:

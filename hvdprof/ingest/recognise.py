@@ -162,7 +162,7 @@ def _add(path: Path, found: Found, workspace: Workspace) -> None:
                 content = list(folder.iterdir())
             if not content:
                 reason = unpacked.notes[0].text if unpacked.notes else "it holds no file"
-                raise UnreadableInputError(f"{shown_name(path)}: {reason}.")
+                raise UnreadableInputError(f"{shown_name(path)}: {reason}.", hint="Copy it again.")
             _add_folder(folder, found)
         else:
             found.files.append(one)

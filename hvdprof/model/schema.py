@@ -1,5 +1,6 @@
 """How a table is declared: columns with dtype, unit and a sentence; frames checked against it."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 from pandas.api.types import pandas_dtype
 
-_FEW = 64
-"""Rows of a small frame: above it, Arrow finds its names in less time."""
+# Arrow takes two to three times as long for the few rows that most tables have. The option is the
+# process's: programs of users who import hvdprof have their own.
+if "hvdprof.cli.main" in sys.modules and pd.get_option("mode.string_storage") == "auto":
+    pd.set_option("mode.string_storage", "python")
 
 _NUMBERS: Mapping[str, Set[type]] = {
     "float64": {float, int, np.float64},
@@ -164,10 +167,6 @@ def _fitting(found: pd.Series, dtype: str) -> ExtensionArray:
 
 def _converted(values: pd.Series, dtype: str) -> ExtensionArray:
     if dtype == "category" and values.dtype == "str":
-        if len(values) <= _FEW:
-            names = values.tolist()
-            if all(isinstance(name, str) for name in names):
-                return _named(names)
         codes, names = values.array.factorize()
         order = sorted(range(len(names)), key=names.tolist().__getitem__)
         # A missing name has the code -1, which is the last place.

@@ -74,6 +74,7 @@ def test_the_table_counts_and_names_what_was_missed() -> None:
 
 
 @pytest.mark.horovod
+@pytest.mark.warm
 @pytest.mark.timeout(600)
 def test_a_starved_rank_is_sampled_and_its_stage_named(tmp_path: Path) -> None:
     job = replace(draw(STARVED), num_steps=80)

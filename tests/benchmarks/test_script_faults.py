@@ -12,6 +12,7 @@ from hvdprof.api import load_run
 
 
 @pytest.mark.horovod
+@pytest.mark.warm
 @pytest.mark.timeout(600)
 def test_a_script_with_a_slow_rank_is_launched_and_judged(tmp_path, monkeypatch):
     case = next(one for one in CASES if one.name == "gan-np2-backward-rank1-ms60")

@@ -30,6 +30,7 @@ def played(name: str, folder: Path, **variables: str) -> None:
 
 
 @pytest.mark.horovod
+@pytest.mark.warm
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", sorted(REAL))
 def test_a_session_with_a_training(name: str, tmp_path: Path) -> None:

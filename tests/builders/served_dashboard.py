@@ -36,19 +36,27 @@ def served(runs: RunStore) -> Iterator[str]:
         try:
             yield f"http://127.0.0.1:{server.effective_port}"
         finally:
+            server.trigger.pull_trigger(lambda: _close_connections(server))
+            # A thread that has served a request wakes the server up: by a file that is closed with
+            # it, and whose number another one may have then.
+            server.task_dispatcher.shutdown()
             server.trigger.pull_trigger(lambda: _close(server))
             thread.join(timeout=120)
-            server.task_dispatcher.shutdown()
             assert not thread.is_alive()
 
 
-def _close(server) -> None:
+def _close_connections(server) -> None:
     """Close all connections, in the server's thread.
 
     A browser that lives on holds some open. Each may have a file of what did not fit into memory.
     """
     for channel in list(server.active_channels.values()):
         channel.handle_close()
+
+
+def _close(server) -> None:
+    """Close the server, too, and what has connected meanwhile."""
+    _close_connections(server)
     wasyncore.close_all(server._map)
 
 

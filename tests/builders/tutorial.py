@@ -25,6 +25,8 @@ _RUNNER_PARTS = (
 OPERATORS = """\
 import importlib.abc
 import importlib.machinery
+import pathlib
+import runpy
 import sys
 
 
@@ -42,6 +44,10 @@ class Operators(importlib.abc.MetaPathFinder):
 
 
 sys.meta_path.insert(0, Operators())
+# The one that this stands before.
+behind = sys.path[sys.path.index(str(pathlib.Path(__file__).parent)) + 1 :]
+if found := importlib.machinery.PathFinder.find_spec("sitecustomize", behind):
+    runpy.run_path(found.origin)
 """
 
 

@@ -20,7 +20,6 @@ from tests.builders.no_compiler import leave_out_compiler
 
 SAMPLES = 512
 BATCH = 16
-SLOW_S = 0.03
 
 
 def given_options() -> argparse.Namespace:
@@ -39,6 +38,8 @@ def given_options() -> argparse.Namespace:
     parser.add_argument("--exit-code", type=int, default=0)
     parser.add_argument("--by-hand", action="store_true")
     parser.add_argument("--slow", choices=("data", "forward", "backward", "between"))
+    parser.add_argument("--slow-ms", type=float, default=30, help="how long, in each step")
+    parser.add_argument("--step-ms", type=float, default=0, help="what each rank sleeps in a step")
     return parser.parse_args()
 
 
@@ -52,9 +53,11 @@ def main() -> None:
     torch.set_num_threads(1)
     kind = SlowData if slow == "data" else TensorDataset
     data = kind(torch.randn(SAMPLES, 32), torch.randint(0, 4, (SAMPLES,)))
+    slow_s = options.slow_ms / 1e3
+    SlowData.sample_s = slow_s / BATCH
     shard = DistributedSampler(data, hvd.size(), hvd.rank())
     loader = DataLoader(data, BATCH, sampler=shard, num_workers=options.workers)
-    between = Slow(slow) if slow else torch.nn.ReLU()
+    between = Slow(slow, slow_s) if slow else torch.nn.ReLU()
     model = torch.nn.Sequential(torch.nn.Linear(32, 256), between, torch.nn.Linear(256, 4))
     optimizer = made_optimizer(model, options)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
@@ -65,6 +68,7 @@ def main() -> None:
         model.train()
         batches = prefetched(loader) if options.prefetch else loader
         for number, (inputs, labels) in enumerate(batches, start=1):
+            time.sleep(options.step_ms / 1e3)
             loss = torch.nn.functional.cross_entropy(trained(inputs), labels)
             loss.backward()
             if number % options.accumulate == 0:
@@ -73,7 +77,7 @@ def main() -> None:
                 optimizer.step()
                 optimizer.zero_grad()
                 num_steps += 1
-                time.sleep(SLOW_S * (slow == "between"))
+                time.sleep(slow_s * (slow == "between"))
             if hvd.rank() == 1:
                 misbehave(options, num_steps)
         scheduler.step()
@@ -89,23 +93,25 @@ def main() -> None:
 class SlowData(TensorDataset):
     """Data of which every batch takes long."""
 
+    sample_s = 0.0
+
     def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
-        time.sleep(SLOW_S / BATCH)
+        time.sleep(self.sample_s)
         return super().__getitem__(index)
 
 
 class Slow(torch.nn.Module):
     """A layer that takes long in one direction, where asked to."""
 
-    def __init__(self, phase: str) -> None:
+    def __init__(self, phase: str, seconds: float) -> None:
         super().__init__()
-        self.phase = phase
+        self.phase, self.seconds = phase, seconds
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         if self.phase == "forward" and inputs.requires_grad:
-            time.sleep(SLOW_S)
+            time.sleep(self.seconds)
         if self.phase == "backward" and inputs.requires_grad:
-            inputs.register_hook(lambda _: time.sleep(SLOW_S))
+            inputs.register_hook(lambda _: time.sleep(self.seconds))
         return torch.relu(inputs)
 
 

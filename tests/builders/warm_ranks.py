@@ -56,19 +56,26 @@ SAME_LINES = ("Uid", "Gid", "Groups", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp
 
 
 @contextlib.contextmanager
-def warm_server(folder: Path, library: str) -> Iterator[str]:
+def warm_server(
+    folder: Path,
+    library: str,
+    python: str = sys.executable,
+    environment: Mapping[str, str] = os.environ,
+) -> Iterator[str]:
     """The address of a server; empty where processes cannot be forked from one.
 
     Args:
         folder: Of the session of the tests.
         library: For ``LD_PRELOAD``, as of the ranks to come.
+        python: Their interpreter.
+        environment: The variables of what starts them.
     """
     address = folder / "warm"
     path = os.pathsep.join((str(LEAN_START), str(ROOT)))
     begun = subprocess.Popen(
-        [sys.executable, "-m", "tests.builders.warm_ranks", str(address)],
+        [python, "-m", "tests.builders.warm_ranks", str(address)],
         cwd=ROOT,
-        env={**os.environ, "LD_PRELOAD": library, "PYTHONPATH": path},
+        env={**environment, "LD_PRELOAD": library, "PYTHONPATH": path},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -40,6 +40,15 @@ def test_a_run_is_predicted_and_the_forecast_is_stored(run):
     assert json.loads(stored.read_text())["forecast"] == content["forecast"]
 
 
+def test_a_forecast_that_cannot_be_stored_is_shown_with_a_warning(tmp_path):
+    folder = measured_run(tmp_path / "run")
+    (folder / "forecasts").write_text("no folder")
+    ended = predict(folder, "--np", "4", "--link", "25Gbit,15us")
+    assert ended.returncode == 0, ended.stderr
+    assert "scaling efficiency on 4 ranks" in " ".join(ended.stdout.split())
+    assert ended.stderr.startswith("! The forecast is not stored, and not scored later. ")
+
+
 def test_a_table_is_predicted_as_by_scaling():
     ended = predict("--table", "-", "--np", "64", "--format", "csv", text=TABLE)
 

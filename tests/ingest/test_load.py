@@ -1,3 +1,4 @@
+import gzip
 import shutil
 from pathlib import Path
 
@@ -53,3 +54,15 @@ def test_a_folder_with_one_run_directory_stands_for_it_and_files_beside_it_are_n
         load_run([tmp_path / "jobs"])
     assert "jobs/a/run" in caught.value.hint
     assert "jobs/two" in caught.value.hint
+
+
+@pytest.mark.parametrize("length", [15, 60])
+def test_a_compressed_file_that_ends_before_anything_known_is_no_timeline(
+    tmp_path: Path, length: int
+) -> None:
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress((RECORDINGS / "11_dynamic_a.json").read_bytes())[:length])
+    with pytest.raises(UnreadableInputError) as caught:
+        load_run([path])
+    assert caught.value.message == f"{path}: the gzip data ends early, before anything known."
+    assert caught.value.hint == "Copy the whole file, and read it again."

@@ -117,6 +117,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         raise NotComparableError(
             f"{first.name} and {second.name} have no cell in common.",
             hint=f"{twins_apart(first.cells.values(), second.cells.values())}"
+            "Compare runs that share a model and a number of ranks. "
             f"{first.name}: {_labels(first)}. {second.name}: {_labels(second)}.",
         )
     is_paired = _is_paired(first, second)
@@ -247,7 +248,7 @@ def _only(first: ComparedSide, second: ComparedSide) -> Iterator[str]:
 
 
 def _labels(side: ComparedSide) -> str:
-    return ", ".join(_label(cell) for cell in side.cells.values()) or "no measured cell"
+    return "; ".join(_label(cell) for cell in side.cells.values()) or "no measured cell"
 
 
 def _label(cell: SideCell) -> str:

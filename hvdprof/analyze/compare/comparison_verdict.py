@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.compare.outcomes import MOST_LAUNCHES
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.cause_names import change_sentence
 from hvdprof.model.cell_key import CELL_KEY, TORCH_ENGINE, cell_label
@@ -144,7 +145,7 @@ def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame
     detects = units.two_digit_percent(float(row["detectable"]))
     text = f"{text}. These launches detect a change of {detects}"
     if needed is None:
-        return f"{text}, and this one is as large as the margin."
+        return f"{text}: {MOST_LAUNCHES:,} launches a side would not decide either."
     return f"{text}: about {needed} launches a side would decide."
 
 

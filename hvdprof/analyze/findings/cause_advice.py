@@ -4,14 +4,18 @@ from hvdprof.analyze.findings.advice import Advice, advice, in_turn
 from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.gpu_advice import own_gpu
+from hvdprof.analyze.findings.machine_evidence import MachineEvidence
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several
-from hvdprof.analyze.ranks.named_cause import GROWING, IRREGULAR, PERIODIC
+from hvdprof.analyze.ranks.named_cause import GROWING, IRREGULAR, LASTING, PERIODIC
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.other_load import OtherLoad
 from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import ANY_RANK, JITTER
 from hvdprof.rundir.plan import HOROVOD_ENGINE
+
+MOST_STEPS = 0.5
+"""Share of late steps from which a rank is slow."""
 
 OUTSIDE, EVALUATION, MIXED = "outside", "evaluation", "mixed"
 BEFORE_UPDATE = "before_update"
@@ -109,13 +113,13 @@ _RANDOM_ALL = advice(
 )
 
 
-def cause_advice(evidence: Evidence, cause: CostlyCause, *, has_its_cores: bool = False) -> Advice:
+def cause_advice(evidence: Evidence, cause: CostlyCause, machine: MachineEvidence) -> Advice:
     """What to do about it, with the names of ranks and hosts.
 
     Args:
         evidence: The run.
         cause: A straggler or pause.
-        has_its_cores: Whether samples show that other processes on its cores are no cause.
+        machine: What samples show of its cores.
     """
     row, ranks = cause.row, ranks_of(cause.row)
     setting = cell_setting(evidence.run, cause.cell)
@@ -127,9 +131,10 @@ def cause_advice(evidence: Evidence, cause: CostlyCause, *, has_its_cores: bool 
     if general is _SLOW_ON_GPUS and setting.gpu_crowd:
         # Ranks that all share one GPU have its clocks in common.
         general = in_turn(_COMPARE_WORK, own_gpu(setting, str(cause.cell["engine"])))
-    if general is _SLOW_ON_CPUS and has_its_cores:
+    is_alone = setting.num_hosts == 1 and setting.load.is_idle
+    if general is _SLOW_ON_CPUS and machine.excludes_cores:
         general = _COMPARE_WORK
-    elif general is _SLOW_ON_CPUS and setting.num_hosts == 1 and setting.load.is_idle:
+    elif general is _SLOW_ON_CPUS and (is_alone or machine.beyond_cores):
         general = _SLOW_BESIDE_NONE
     return general.formatted(
         other="another host" if setting.num_hosts > 1 else neighbour,
@@ -159,11 +164,16 @@ def _advice(cause: CostlyCause, *, on_gpus: bool) -> Advice:
         return _GROWING
     if is_rare_work(cause.row):
         return _RARE_RANK
-    if pattern == IRREGULAR:
+    if pattern == IRREGULAR and (of_all or not is_slow(cause.row)):
         return _RANDOM_ALL if of_all else _RANDOM_RANK
     if phase in _LASTING:
         return _LASTING[phase]
     return _SLOW_ON_GPUS if on_gpus else _SLOW_ON_CPUS
+
+
+def is_slow(row: FrameRow) -> bool:
+    """Whether ranks are late in most of the steps, and not now and then."""
+    return row["pattern"] in LASTING or float(row["affected_share"]) >= MOST_STEPS
 
 
 def is_rare_work(row: FrameRow) -> bool:

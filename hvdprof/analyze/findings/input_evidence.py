@@ -127,6 +127,8 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
     if facts.is_ready and without_core >= WITHOUT_CORE:
         lacking = f"To take one over they had no core for {share} of the time."
         return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
+    if facts.starts_late:
+        return InputEvidence(text, _KEEP_WORKERS)
     # Also where they could not make a batch per step if they were busy all the time.
     if facts.busy >= BUSY_WORKERS or facts.wanted > facts.number:
         return InputEvidence(text, _more_workers(facts), is_waiting=facts.awake < HALF)
@@ -159,8 +161,7 @@ def _more_workers(facts: InputFacts) -> Advice:
 
 def _behind_workers(facts: InputFacts) -> Advice:
     """What to do where workers have time left."""
-    wait, first = facts.measure(names.DATA_WAIT), facts.measure(names.FIRST_WAIT)
-    if wait > 0 and first >= HALF * wait:
+    if facts.starts_late:
         return _KEEP_WORKERS
     in_main = sum(facts.main_stages.get(name, 0.0) for name in (RECEIVE, PIN, COLLATE))
     is_unpinned = facts.measure(names.UNPINNED) >= 1 and facts.measure(names.EMPTY) >= HALF
@@ -217,7 +218,10 @@ def _stages(begin: str, stages: Mapping[str, float]) -> str:
 
 
 def _queue(facts: InputFacts) -> str:
-    """How often the queue of batches was empty; empty where that is unknown."""
+    """How often the queue of batches was empty, or that epochs begin late; empty where unknown."""
+    if facts.starts_late:
+        first = facts.measure(names.FIRST_WAIT) / facts.measure(names.DATA_WAIT)
+        return f"Of the wait for batches, {units.percent(first, 0)} is for the first of an epoch."
     empty, most = facts.measure(names.EMPTY), facts.number * facts.measure(names.PREFETCH)
     if math.isnan(empty * most):
         return ""

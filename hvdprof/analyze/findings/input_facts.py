@@ -53,6 +53,12 @@ class InputFacts:
         return late < self.measure(names.DATA_WAIT) / 2
 
     @property
+    def starts_late(self) -> bool:
+        """Whether most of the time in ``next`` is spent on the first batches of epochs."""
+        wait = self.measure(names.DATA_WAIT)
+        return wait > 0 and self.measure(names.FIRST_WAIT) >= wait / 2
+
+    @property
     def rest(self) -> float:
         """The share of the time in which a rank does not fetch a batch; NaN where unknown."""
         left = 1 - self.measure(names.DATA_WAIT)
@@ -68,7 +74,9 @@ class InputFacts:
     def awake(self) -> float:
         """Share of the time of loading on a core or waiting for one; at most, without workers."""
         if self.number:
-            return self.measure(names.WORKERS_AWAKE) / (self.number * self.busy or NAN)
+            # Workers that end with each epoch are not seen twice, and none of their time is.
+            awake = self.measure(names.WORKERS_AWAKE) or NAN
+            return awake / (self.number * self.busy or NAN)
         ready, wait = 1 - self.measure(names.CORE_WAIT), self.measure(names.DATA_WAIT)
         return self.measure(names.MAIN_THREAD) / ready / wait if ready > 0 < wait else NAN
 

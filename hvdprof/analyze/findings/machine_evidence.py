@@ -87,13 +87,15 @@ class MachineEvidence:
     """What the machine did: a sentence, and what to do where it explains the cause.
 
     ``check`` is what to look at before any line: it would explain the cause, but the samples are
-    too few to prove it. ``excludes_cores`` is true where other processes are no cause.
+    too few to prove it. ``excludes_cores`` is true where other processes are no cause, and
+    ``beyond_cores`` where most of it is something else by the samples that there are.
     """
 
     sentence: str = ""
     fix: Advice = _NOTHING
     check: Advice = _NOTHING
     excludes_cores: bool = False
+    beyond_cores: bool = False
 
 
 def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
@@ -139,9 +141,21 @@ def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
                 f"{text}: too few for the test, which takes {needed} windows.",
                 check=checks.get(measure, _NOTHING).formatted(ranks=_short(ranks)),
             )
+    return _beyond_cores(own, who, share, needed)
+
+
+def _beyond_cores(own: pd.DataFrame, who: str, share: float, needed: int) -> MachineEvidence:
+    """Where waits for a core explain less than half of a delay: that, and more work of the rank."""
     waits = own[(own["measure"] == CORE_WAIT).to_numpy()]
-    if waits["others"].isna().all() or _explained(own, CORE_WAIT) > MOST_NOT * share:
+    if waits["others"].isna().all():
         return MachineEvidence()
+    beyond = _explained(own, CORE_WAIT) < LEAST_EXPLAINED * share
+    more = _differing(own, MAIN_THREAD)
+    if beyond and more is not None and _explained(own, MAIN_THREAD) >= LEAST_EXPLAINED * share:
+        text = f"{_said(who, MAIN_THREAD, own, more)}: more work, or a slower core."
+        return MachineEvidence(text, excludes_cores=True, beyond_cores=True)
+    if _explained(own, CORE_WAIT) > MOST_NOT * share:
+        return MachineEvidence(beyond_cores=beyond)
     mean, others = (units.percent(float(waits[name].mean()), 0) for name in ("mean", "others"))
     has_enough = int(waits["windows"].max()) >= needed
     lead = "Other processes on the cores do not explain it: " if has_enough else ""
@@ -150,6 +164,7 @@ def machine_evidence(evidence: Evidence, cause: CostlyCause) -> MachineEvidence:
         f"{lead}{who if lead else who[0].upper() + who[1:]} had no core for {mean} of the time in "
         f"which it could run, the others for {others}{end}.",
         excludes_cores=has_enough,
+        beyond_cores=True,
     )
 
 
@@ -200,6 +215,8 @@ def _explained(own: pd.DataFrame, measure: str) -> float:
         saved = (mean - others) * PAGE_S
     elif measure == SM_CLOCK:
         saved = 1 - mean / np.maximum(others, 1.0)
+    elif measure == MAIN_THREAD:
+        saved = mean - others
     elif measure == CPU:
         saved = np.subtract(*_other_threads(own))
     elif measure == CORE_WAIT:
@@ -256,6 +273,7 @@ def _said(who: str, measure: str, own: pd.DataFrame, rows: pd.DataFrame) -> str:
             f"{usual:.2f} (more {test})"
         )
     what = {
+        MAIN_THREAD: "computed in its main thread for {} of the time",
         CORE_WAIT: "had no core for {} of the time in which it could run",
         THROTTLED: "had used up the CPU limit of its cgroup in {} of the periods",
     }[measure].format(units.percent(mean, 0))

@@ -1,16 +1,15 @@
 """What is wrong or unusual in a run: its rules applied, and their findings sorted."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pandas as pd
 
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity, by_severity
-from hvdprof.analyze.findings.log_findings import log_findings
-from hvdprof.analyze.findings.nccl_findings import findings_of_run
-from hvdprof.analyze.findings.nccl_rules.nccl_network_rules import WRONG_INTERFACE
 from hvdprof.model.job_losses import EVALUATION_EXCLUDED
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
+from hvdprof.model.tables.rank_collective_tables import COLLECTIVE_TIMEOUTS
 
 Rule = Callable[[Evidence], Iterable[Finding]]
 
@@ -32,10 +31,21 @@ def by_rules(evidence: Evidence, rules: Iterable[Rule]) -> pd.DataFrame:
         found, key=lambda finding: by_gravity(finding, outside.get(_cell(finding), 0.0))
     )
     own = FINDINGS.frame([finding.row() for finding in of_run])
-    nccl = findings_of_run(evidence.run.nccl)
-    if evidence.is_on_one_host:
-        nccl = nccl[(nccl["id"] != WRONG_INTERFACE).to_numpy()]
-    return by_severity(own, log_findings(evidence.run), nccl)
+    return by_severity(own, *_of_logs(evidence))
+
+
+def _of_logs(evidence: Evidence) -> Iterator[pd.DataFrame]:
+    # Runs without logs need none of these modules.
+    if any(table.name in evidence.run.frames for table in (COLLECTIVE_TIMEOUTS, INCIDENTS, STALLS)):
+        from hvdprof.analyze.findings.log_findings import log_findings
+
+        yield log_findings(evidence.run)
+    if evidence.run.nccl:
+        from hvdprof.analyze.findings.nccl_findings import findings_of_run
+        from hvdprof.analyze.findings.nccl_rules.nccl_network_rules import WRONG_INTERFACE
+
+        nccl = findings_of_run(evidence.run.nccl)
+        yield nccl[(nccl["id"] != WRONG_INTERFACE).to_numpy()] if evidence.is_on_one_host else nccl
 
 
 def _cell(finding: Finding) -> tuple[str, int | None, str]:

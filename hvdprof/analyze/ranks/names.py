@@ -59,15 +59,15 @@ class _Found:
     delay: Delay
     phase: str
     phase_share: float
+    is_level: bool = False
 
 
 def named_causes(times: RankTimes) -> tuple[NamedCause, ...]:
     """The significant delays of a launch, largest first.
 
     They do not overlap in ``affected``, but for a rank that stops far longer than all in a pause.
-    Nor is what waits for a core explain, unless the rank always has them or is later by far.
-    Empty where nothing is significant, and below 8 steps. One rank has pauses alone, since no other
-    rank shows what is usual.
+    None is explained by waits for a core, but of a rank that always has them or is later by far.
+    Empty below 8 steps. One rank has pauses alone: no other one shows what is usual.
     """
     if len(times.steps) < LEAST_STEPS_OF_CAUSE:
         return ()
@@ -84,25 +84,27 @@ def named_causes(times: RankTimes) -> tuple[NamedCause, ...]:
         delays += events + late_ranks(rest, step_ns)
     own = OwnTimes(times.of_steps(times.own_ns), times.phases)
     found = [
-        _described(_apart_from(delay, delays), delay, excess, of_all, own, series)
-        for delay in delays
+        _described(_apart_from(one, delays), one, excess, of_all, own, series) for one in delays
+    ]
+    apart = [
+        replace(one, is_level=not (one.delay.is_event or _is_of_others(one, excess, of_all, times)))
+        for one in _apart(found, total, of_all.sum(axis=1))
     ]
     merged = [
         one
-        for one in _merged(_apart(found, total, of_all.sum(axis=1)))
-        if one.delay.pattern in LASTING
-        or _cost(one.delay, total, of_all) >= SMALLEST_SHARE * step_ns / 2
+        for one in _merged(apart)
+        if not _is_of_others(one, excess, of_all, times)
+        and (
+            one.delay.pattern in LASTING
+            or _cost(one.delay, total, of_all) >= SMALLEST_SHARE * step_ns / 2
+        )
     ]
-    merged = [one for one in merged if not _is_of_others(one, excess, of_all, times)]
     merged.sort(key=lambda one: -_cost(one.delay, total, of_all))
     return tuple(_named(times, one) for one in merged[:MOST_CAUSES])
 
 
 def _is_of_others(one: _Found, excess: Times, of_all: Times, times: RankTimes) -> bool:
-    """Whether waits for a core that may pass explain a delay: it is then other processes'.
-
-    Such waits fall where all ranks compute. A delay in another phase is the rank's.
-    """
+    """Whether waits for a core that may pass explain a delay of a phase where all ranks compute."""
     delay, places = one.delay, list(one.delay.places)
     of_all_ranks = delay.kind != STRAGGLER or len(places) == len(times.ranks)
     if of_all_ranks or delay.pattern == PERIODIC or one.phase not in (*SHARED_PHASES, MIXED):
@@ -182,7 +184,7 @@ def _merged(found: Iterable[_Found]) -> list[_Found]:
     """One for the ranks of the same kind, pattern, phase, and period or first step."""
     groups: list[list[_Found]] = []
     for cause in found:
-        group = next((group for group in groups if _are_alike(group[0], cause)), None)
+        group = next((g for g in groups if all(_are_alike(one, cause) for one in g)), None)
         if group is None:
             groups.append([cause])
         else:
@@ -211,6 +213,9 @@ def _as_one(group: list[_Found]) -> _Found | None:
 def _are_alike(one: _Found, other: _Found) -> bool:
     first, second = one.delay, other.delay
     if (first.kind, one.phase) != (second.kind, other.phase):
+        return False
+    # Events of any rank say nothing of a rank that is later in what they leave.
+    if one.is_level != other.is_level and first.places != second.places:
         return False
     patterns = {first.pattern, second.pattern}
     if first.places == second.places and IRREGULAR in patterns and patterns & set(LASTING):

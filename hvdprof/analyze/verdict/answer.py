@@ -11,13 +11,9 @@ from pathlib import PurePath
 import pandas as pd
 
 from hvdprof.analyze.communication.network import network_verdict
-from hvdprof.analyze.files.joint_verdict import last_ranks_of_exports
-from hvdprof.analyze.files.next_recording import scaling_advice
-from hvdprof.analyze.files.timelines.timeline_verdict import timeline_verdict
 from hvdprof.analyze.verdict.agreement import CellAccount, cell_account
 from hvdprof.analyze.verdict.busy_machine import busy_sentences
 from hvdprof.analyze.verdict.run_verdict import CellChecks, verdict
-from hvdprof.analyze.verdict.traced_verdict import traced_verdict
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run, Verdict, VerdictParts
@@ -50,6 +46,9 @@ def attached_verdict(run: Run, answer: Verdict, pages: Sequence[FilePage]) -> Ve
     """
     if not attached_files(run.manifest):
         return answer
+    from hvdprof.analyze.files.joint_verdict import last_ranks_of_exports
+    from hvdprof.analyze.files.next_recording import scaling_advice
+
     of_recordings = [*last_ranks_of_exports(run), *_speaking(run, pages)]
     verdicts = [*of_recordings, *_of_timelines(run)]
     verdicts.sort(key=lambda verdict: verdict.gravity)
@@ -105,6 +104,8 @@ def _caveats_of(verdicts: Sequence[FileVerdict]) -> tuple[Note, ...]:
 
 
 def _of_timelines(run: Run) -> Iterator[FileVerdict]:
+    from hvdprof.analyze.files.timelines.timeline_verdict import timeline_verdict
+
     timelines = run.table(TIMELINES.name).to_dict("records")
     tables = [run.table(table.name) for table in _TABLES]
     for row in timelines:
@@ -157,6 +158,8 @@ def answer(
         return cell_account(tables, run.segments, cell)
 
     if has_traces(run.manifest):
+        from hvdprof.analyze.verdict.traced_verdict import traced_verdict
+
         waits = tables[CAUSED_WAIT.name]
         of_traces = traced_verdict(run, by_cell, causes, found, waits, account_of)
         known = led_by_errors(run, of_traces, pages)

@@ -237,7 +237,8 @@ def _joined(*texts: str) -> str:
 
 def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdict:
     num_planned = sum(len(record.segments) for record in manifest.passes)
-    what = "No throughput" if _has_finished(manifest) else "Nothing"
+    num_traced, num_timed = _finished(manifest)
+    what = "No throughput" if num_traced or num_timed else "Nothing"
     if failed:
         first = failed[0]
         sentence = (
@@ -248,19 +249,22 @@ def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdi
         sentence = "Nothing is measured yet: the run is in progress."
     elif not num_planned:
         sentence = "Nothing was measured: every configuration was skipped."
+    elif num_timed:
+        sentence = (
+            f"{what} was measured: {units.counted(num_timed, 'launch')} ended without a recorded "
+            "step after warm-up. Train longer, or lower --num-warmup-batches."
+        )
     else:
-        of_it = " of it" if _has_finished(manifest) else ""
+        of_it = " of it" if num_traced else ""
         sentence = f"{what} was measured: no measurement{of_it} was finished and recorded."
     return Verdict(sentence, "", 0, NAN, NAN, NAN, "", NAN)
 
 
-def _has_finished(manifest: Manifest) -> bool:
-    """Whether a pass with the timeline on came to its end: there is something to look at."""
-    return any(
-        pass_record.mode != Mode.THROUGHPUT and record.status == Status.DONE
-        for pass_record in manifest.passes
-        for record in pass_record.segments
-    )
+def _finished(manifest: Manifest) -> tuple[int, int]:
+    """How many measurements came to their end with the timeline on, and without it."""
+    segments = [(one.mode, record) for one in manifest.passes for record in one.segments]
+    timed = [m == Mode.THROUGHPUT for m, record in segments if record.status == Status.DONE]
+    return timed.count(False), timed.count(True)
 
 
 def _place(cell: pd.Series) -> str:

@@ -52,6 +52,7 @@ from hvdprof.launch.run.sweep_state import SilentProgress, SweepProgress
 from hvdprof.model.notes import texts
 from hvdprof.model.results.comparison import DEFAULT_MARGIN
 from hvdprof.model.results.tuning import Candidate as Candidate
+from hvdprof.model.results.tuning import Estimate as Estimate
 from hvdprof.model.results.tuning import Tuning
 from hvdprof.model.run import RunAnalysis as RunAnalysis
 from hvdprof.report.shown_result import shown
@@ -242,7 +243,8 @@ class TuningMeasurement:
         repeats, steps = self._options.repeats, self._race_budget.fewer_steps
         launch_s = self._race_budget.launch.seconds(steps)
         rounds = min(MOST_ROUNDS, repeats)
-        return RacePlan(len(choice.candidates), launch_s, rounds, repeats, steps)
+        left_s = self._budget.left_s
+        return RacePlan(len(choice.candidates), launch_s, rounds, repeats, steps, left_s)
 
     def _result(
         self, analysis: RunAnalysis, choice: Choice, raced: Raced, failure: HvdprofError | None

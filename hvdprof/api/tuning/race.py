@@ -1,5 +1,6 @@
 """The race of a tuning and the check of what wins, with real launches."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -27,6 +28,7 @@ class RacePlan:
         most_rounds: Rounds of the race at most.
         most_repeats: Repeats of the check at most.
         fewer_steps: Steps of a launch where the budget shortened them; None where it did not.
+        left_s: Seconds of the budget that are left; infinite without one.
     """
 
     num_settings: int
@@ -34,6 +36,7 @@ class RacePlan:
     most_rounds: int
     most_repeats: int
     fewer_steps: int | None = None
+    left_s: float = math.inf
 
     @property
     def shortest_s(self) -> float:
@@ -42,10 +45,10 @@ class RacePlan:
 
     @property
     def longest_s(self) -> float:
-        """Seconds where nothing is decided before its end."""
+        """Seconds where nothing is decided before its end, or that of the budget."""
         raced = self.most_rounds * (1 + self.num_settings)
         checked = self.most_repeats * min(MOST_CHECKED, 1 + self.num_settings)
-        return (raced + checked) * self.launch_s
+        return min((raced + checked) * self.launch_s, self.left_s)
 
 
 class TuningProgress(Protocol):

@@ -157,6 +157,9 @@ def _start_of_command(words: Sequence[str], takes_value: Mapping[str, bool]) -> 
             return None
         if not word.startswith("-"):
             return place
+        if word.startswith("--") and word.partition("=")[0] not in takes_value:
+            # An option that does not exist: its parser says so.
+            return None
         if takes_value.get(word):
             next(places, None)
     return None

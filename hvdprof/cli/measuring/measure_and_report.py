@@ -187,6 +187,8 @@ def measure_and_report(
         for note in analysis.warning_notes:
             if note.code == "unfinished":
                 failure.message, failure.hint = note.text, ""
+    if failure is None and measurement.manifest.passes and not analysis.verdict.model:
+        failure = SweepIncompleteError(analysis.verdict.sentence)
     if failure is not None:
         raise failure
 

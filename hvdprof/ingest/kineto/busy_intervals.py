@@ -25,7 +25,7 @@ def uncovered(intervals: tuple[Int64s, Int64s], by: tuple[Int64s, Int64s]) -> tu
     if not len(starts) or not len(low):
         return starts, ends
     # Every interval is cut at the borders of what covers it; each piece is inside or outside.
-    edges = np.unique(np.concatenate([starts, ends, low, high]))
+    edges = np.sort(np.concatenate([starts, ends, low, high]))
     begin, end = edges[:-1], edges[1:]
     wanted = _inside(begin, starts, ends) & ~_inside(begin, low, high)
     return merged(begin[wanted], end[wanted])

@@ -5,6 +5,7 @@ A call stands in a trace several times: the submission by the host (``c10d::allr
 start to end), and on GPUs the kernels of NCCL or RCCL.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ _SIZES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CollectiveCall:
     """One collective on one rank; times in ns of its clock, None where the trace has none.
 
@@ -82,6 +83,7 @@ class CollectiveCall:
         return self.collective, self.dtype, self.size_bytes
 
 
+@functools.lru_cache(1024)
 def collective_of(name: str) -> str:
     """The collective that a name of c10d, Gloo, NCCL or RCCL says; empty where it says none."""
     lowered = name.lower()
@@ -91,9 +93,9 @@ def collective_of(name: str) -> str:
 def called_with_args(name: str, args: Args, times: tuple[int, int]) -> CollectiveCall | None:
     """The call of a ``record_param_comms``; None where it is none, or has no arguments (2023)."""
     what = str(args.get("Collective name", ""))
-    if what in _NO_COLLECTIVE or not collective_of(what):
-        return None
     collective, dtype = collective_of(what), str(args.get("dtype", ""))
+    if what in _NO_COLLECTIVE or not collective:
+        return None
     size = _whole(args.get("Group size"))
     elements = [_whole(args.get(key)) for key in ("In msg nelems", "Out msg nelems")]
     known = [number for number in elements if number is not None]

@@ -17,10 +17,10 @@ from hvdprof.ingest.timeline.compiled.kernel_spans import (
 )
 from hvdprof.model.arrays import Int64s, Text, Uint64s
 
-TO_READ, OPERATOR, AUTOGRAD, COMPUTE, RUNTIME = range(5)
-"""Kinds of rows; a row is kind, start, end, number or correlation, thread. Of an event ``TO_READ``
-it has two places in the text."""
-ROW_WIDTH = 5
+TO_READ, OPERATOR, AUTOGRAD, COMPUTE, RUNTIME, NUM_KINDS = range(6)
+"""Kinds of rows; a row is start, end, number or correlation, thread. Of an event ``TO_READ`` it has
+two places in the text, of ``RUNTIME`` correlation and start."""
+ROW_WIDTH = 4
 
 OTHER, OF_OPERATOR, OF_ANNOTATION, OF_KERNEL, OF_COPY, OF_RUNTIME = range(6)
 """What a category means."""
@@ -31,15 +31,15 @@ READ_OPERATOR, OF_AUTOGRAD, OF_NCCL, READ_RUNTIME = 1, 2, 4, 8
 PHASE, CATEGORY, NAME, PID, TID, TS, DUR, LINK, NUMBER, FORWARD, _ABSURD = range(11)
 """Fields; records start with one of the first six."""
 
-_SEEN, _BEGINNING, NUM_ROWS, NUM_RECORDS, IS_STOPPED, STATE_WIDTH = range(11, 17)
-"""State behind the fields; the last ones are rows, records passed, and whether ``take_events``
-stopped before the end of the window."""
+_SEEN, _BEGINNING, NUM_RECORDS, IS_STOPPED, NUM_ROWS = range(11, 16)
+"""State behind the fields; the last ones are records passed, whether ``take_events`` stopped as
+there was no more room, and the rows of each kind."""
+STATE_WIDTH = NUM_ROWS + NUM_KINDS
 
 WORD_ROW, WORDS = 10, 3
 """Known words are rows of length, meaning, and how far behind the start of a record they may end;
 their bytes follow, padded with zeros."""
 
-_MOST_ROWS = 2
 _LETTERS = np.uint64(sum(1 << (ord(letter) - 64) for letter in "pcntdSF"))
 _ONE, _BYTE, _THREE_BYTES, _FOUR_BYTES = map(np.uint64, (1, 0xFF, 0xFFFFFF, 0xFFFFFFFF))
 _VOID = np.uint64(int.from_bytes(b"void", "little"))
@@ -57,11 +57,12 @@ def take_events(
         begin: The start of a record.
         end: Where the text ends.
         known: Known words: keys, categories and beginnings of names.
-        rows: Room for rows.
+        rows: Room for rows: the columns of each kind in turn.
         state: Receives what ``NUM_ROWS`` and the others name.
     """
     opened, place, is_wanted = np.int64(begin), np.int64(begin), False
-    state[NUM_ROWS] = state[NUM_RECORDS] = state[IS_STOPPED] = 0
+    for counter in range(NUM_RECORDS, STATE_WIDTH):
+        state[counter] = 0
     while place < end:
         found = word_at(text, place) ^ QUOTES
         found = (found - ONES) & ~found & HIGHS
@@ -77,8 +78,7 @@ def take_events(
                 state[NUM_RECORDS] += 1
                 if is_wanted and state[_SEEN] & 3 == 3:
                     add_event(rows, state, opened, start)
-                if (state[NUM_ROWS] + _MOST_ROWS) * ROW_WIDTH > len(rows):
-                    state[IS_STOPPED] = 1
+                if state[IS_STOPPED] != 0:
                     return start
             opened, is_wanted = start, True
             state[_SEEN] = state[_BEGINNING] = 0
@@ -209,17 +209,18 @@ def add_event(rows: Int64s, state: Int64s, opened: int, end: int) -> None:
         add(rows, state, OPERATOR, begun, ended, number)
     elif category == OF_RUNTIME:
         if link >= 0:
-            add(rows, state, RUNTIME, begun, ended, link)
+            add(rows, state, RUNTIME, link, begun, 0)
         if beginning & READ_RUNTIME != 0:
             add(rows, state, TO_READ, opened, end, 0)
 
 
 def add(rows: Int64s, state: Int64s, kind: int, start: int, end: int, value: int) -> None:
     """Add a row."""
-    place = np.uint64(state[NUM_ROWS] * ROW_WIDTH)
-    rows[place] = kind
-    rows[place + _ONE] = start
-    rows[place + np.uint64(2)] = end
-    rows[place + np.uint64(3)] = value
-    rows[place + np.uint64(4)] = state[TID] if (state[_SEEN] >> TID) & 1 != 0 else -1
-    state[NUM_ROWS] += 1
+    room = len(rows) // (NUM_KINDS * ROW_WIDTH)
+    place = np.uint64(kind * ROW_WIDTH * room + state[NUM_ROWS + kind])
+    rows[place] = start
+    rows[place + np.uint64(room)] = end
+    rows[place + np.uint64(2 * room)] = value
+    rows[place + np.uint64(3 * room)] = state[TID] if (state[_SEEN] >> TID) & 1 != 0 else -1
+    state[NUM_ROWS + kind] += 1
+    state[IS_STOPPED] |= np.int64(state[NUM_ROWS + kind] == room)

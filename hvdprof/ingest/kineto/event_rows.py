@@ -6,12 +6,13 @@ import numpy as np
 
 from hvdprof.ingest.kineto import event_kernel as kernel
 from hvdprof.ingest.kineto.trace_events import OPERATOR_WITHIN, WITHIN, Collected
-from hvdprof.ingest.kineto.trace_records import TraceText, every_record
+from hvdprof.ingest.kineto.trace_records import TraceText, every_record, is_at_events
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.ingest.timeline.machine_code import NotCompiledError, compiled, has_numba
 from hvdprof.model.arrays import Uint64s
 
-_ROOM = 1 << 16
+_ROOM = 1 << 14
+"""Rows of a kind; more events than most windows of a trace hold."""
 _ANYWHERE = 1 << 62
 _KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "correlation", "Sequence number",
          "Fwd thread id")  # fmt: skip
@@ -69,20 +70,23 @@ class EventRows:
 
     def __init__(self, collected: Collected) -> None:
         self._columns = {
-            kernel.OPERATOR: (collected.operators, (1, 2, 3, 4)),
-            kernel.AUTOGRAD: (collected.autograd, (1, 2, 3)),
-            kernel.COMPUTE: (collected.compute, (1, 2, 3)),
-            kernel.RUNTIME: (collected.runtime, (3, 1)),
+            kernel.OPERATOR: collected.operators,
+            kernel.AUTOGRAD: collected.autograd,
+            kernel.COMPUTE: collected.compute,
+            kernel.RUNTIME: collected.runtime,
         }
-        self._rows = np.empty((_ROOM, kernel.ROW_WIDTH), np.int64)
+        self._rows = np.empty((kernel.NUM_KINDS, kernel.ROW_WIDTH, _ROOM), np.int64)
         self._state = np.zeros(kernel.STATE_WIDTH, np.int64)
 
     def __call__(self, chunks: Chunks, text: TraceText) -> Iterator[bytes]:
         """See ``Scan``."""
-        state, place, data = self._state, 0, chunks.data
+        state, place = self._state, 0
+        # Loading compiled code takes longer than a small trace.
+        is_large = chunks.offset + chunks.end >= chunks.chunk_bytes
+        is_compiled = is_large and has_numba() and is_at_events(chunks, text)
+        data = chunks.data
         words = np.ndarray(len(data) - 7, np.uint64, data.data, strides=(1,))
-        # The first window is plain: it may begin with anything, and be all there is.
-        state[kernel.IS_STOPPED] = is_compiled = chunks.offset > 0 and has_numba()
+        state[kernel.IS_STOPPED] = is_compiled
         while state[kernel.IS_STOPPED]:
             try:
                 place = compiled(kernel.take_events)(
@@ -92,12 +96,12 @@ class EventRows:
                 is_compiled = False
                 break
             text.num_records += int(state[kernel.NUM_RECORDS])
-            rows = self._rows[: int(state[kernel.NUM_ROWS])].T
-            for kind, (columns, places) in self._columns.items():
-                of_kind = rows[:, rows[0] == kind]
-                for column, number in zip(columns, places, strict=True):
-                    column.frombytes(of_kind[number].tobytes())
-            for start, end in rows[1:3, rows[0] == kernel.TO_READ].T.tolist():
+            numbers = state[kernel.NUM_ROWS :].tolist()
+            for kind, columns in self._columns.items():
+                for column, row in zip(columns, self._rows[kind], strict=False):
+                    column.frombytes(row[: numbers[kind]].tobytes())
+            starts, ends = self._rows[kernel.TO_READ, :2, : numbers[kernel.TO_READ]].tolist()
+            for start, end in zip(starts, ends, strict=True):
                 yield data[start:end].tobytes()
         if is_compiled:
             chunks.forget(place)

@@ -178,10 +178,11 @@ def worked_steps(one: RankTrace) -> list[WorkedStep]:
             waits = waits_on_cpu(one.file, step, phases, calls_of.get(step.number, ()))
             pieces = _with_waits(pieces, waits)
         pieces += [(BLOCKED, start, end) for start, end in waits]
+        first, last = step.start_ns, step.end_ns
         inside = tuple(
-            (name, max(start, step.start_ns), min(end, step.end_ns))
+            (name, max(start, first), min(end, last))
             for name, start, end in pieces
-            if min(end, step.end_ns) > max(start, step.start_ns)
+            if start < end and start < last and end > first
         )
         lengths = dict.fromkeys(RECORDED_PARTS, 0) | summed_lengths(inside)
         lengths["outside"] = step.end_ns - step.start_ns - sum(lengths.values())

@@ -41,7 +41,7 @@ GLOO, NCCL = "gloo:", "nccl:"
 """How annotations of collectives begin, by the library that runs them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Annotation:
     """A named interval on one thread, ns."""
 

@@ -65,13 +65,23 @@ Scan = Callable[[Chunks, TraceText], Iterator[bytes]]
 """Takes what a window holds before the start of its last record, and moves the window there."""
 
 
+def is_at_events(chunks: Chunks, text: TraceText) -> bool:
+    """Move the window to the first event, with ``text.head`` filled; whether there is one."""
+    if not text.head:
+        first = _START.search(chunks.data.data, 0, chunks.end)
+        if first is None:
+            return False
+        text.head = chunks.data[: min(first.start() + 1, HEAD_BYTES)].tobytes()
+        chunks.forget(first.start())
+    return True
+
+
 def every_record(chunks: Chunks, text: TraceText) -> Iterator[bytes]:
     """The text of every event of a window but the last."""
+    if not is_at_events(chunks, text):
+        return
     piece = chunks.data[: chunks.end].tobytes()
     starts = [match.start() for match in _START.finditer(piece)]
-    if not starts:
-        return
-    text.head = text.head or piece[: min(starts[0] + 1, HEAD_BYTES)]
     text.num_records += len(starts) - 1
     chunks.forget(starts[-1])
     for start, end in itertools.pairwise(starts):
@@ -175,7 +185,4 @@ def _found_args(text: bytes) -> Args:
 
 
 def _ns(match: re.Match[bytes]) -> int:
-    whole, part = match[1], (match[2] or b"")[:_NS_DIGITS].ljust(_NS_DIGITS, b"0")
-    # Of a negative number the part behind the point is negative too.
-    sign = -1 if whole.startswith(b"-") else 1
-    return int(whole) * 1000 + sign * int(part)
+    return int(match[1] + (match[2] or b"")[:_NS_DIGITS].ljust(_NS_DIGITS, b"0"))

@@ -147,12 +147,11 @@ def read_printed_file(
         return chosen
 
     def ahead(part: Part, place: int) -> int:
-        # Until every reader has said what it wants, each gets all lines.
-        if chosen == EVERY_LINE:
-            return place
         behind = processes.read_ahead(part, place, patterns)
-        if behind == place:
-            behind = inspector.read_ahead(part, place)
+        # Until every reader has said what it wants, each gets all lines.
+        if behind > place or chosen == EVERY_LINE:
+            return behind
+        behind = inspector.read_ahead(part, place)
         return behind if behind > place else rates.read_ahead(part, place, chosen, patterns)
 
     try:

@@ -7,7 +7,7 @@ import numpy as np
 
 from hvdprof.ingest.nccl.line_prefixes import find_head, read_head
 from hvdprof.ingest.text.found_lines import FEWEST_SEARCHED, Patterns
-from hvdprof.ingest.text.line_filter import any_of
+from hvdprof.ingest.text.line_filter import EVERY_LINE, any_of
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.printed_lines import Part, UntouchedLines
 
@@ -43,14 +43,13 @@ class NcclProcesses:
         if not isinstance(part, UntouchedLines) or len(part) < FEWEST_SEARCHED:
             return place
         self._raw = part.block.text(place)
-        if len(self.found) != 1 or not self._known:
+        if len(self.found) != 1 or not self._known or EVERY_LINE in patterns:
             return place
         if self._looked_at != (part, patterns):
             self._looked_at = part, patterns
             is_other = np.ones(len(part), dtype=np.bool_)
             is_other[part.places(self._known)] = False
-            for marks in (any_of(patterns), r"[<\r]"):
-                is_other[part.places(marks)] = True
+            is_other[part.places(any_of((*patterns, r"[<\r]")))] = True
             self._others = np.flatnonzero(is_other).tolist()
         after = bisect_left(self._others, place)
         return self._others[after] if after < len(self._others) else len(part)

@@ -1,7 +1,7 @@
 """Collective calls that repeat an earlier one but for its counter: most lines of a long log.
 
-Arrow splits them a block at a time into what stands before the message, the operation with its
-counter, and what stands behind the buffers. Equal parts are looked at once.
+Arrow splits them a block at a time into what stands before the message, the operation, its counter,
+and what stands behind the buffers. Equal parts are looked at once.
 
 Tested in ``tests/ingest/nccl/test_scanner.py``.
 """
@@ -23,8 +23,9 @@ from hvdprof.ingest.text.printed_lines import UntouchedLines
 from hvdprof.model.arrays import Int64s
 
 _CALL = (
-    r"^(?P<head>[^ \n]+ \[[0-9]{1,4}\] )NCCL INFO (?P<call>[0-9A-Za-z_]{1,32}: opCount "
-    r"[0-9a-f]{1,15}) sendbuff 0x[0-9a-f]{1,16} recvbuff 0x[0-9a-f]{1,16} (?P<rest>count [^\n]*)\n$"
+    r"^(?P<head>[^ \n]+ \[[0-9]{1,4}\] )NCCL INFO (?P<name>[0-9A-Za-z_]{1,32}): opCount "
+    r"(?P<count>[0-9a-f]{1,15}) sendbuff 0x[0-9a-f]{1,16} recvbuff 0x[0-9a-f]{1,16} "
+    r"(?P<rest>count [^\n]*)\n$"
 )
 _ODD = re.compile(r"CCL|<std|\d{19}")
 """In the rest of a line that the reader of single lines has to look at."""
@@ -33,6 +34,8 @@ _FEWEST = 16
 """So many calls in a row are worth it."""
 
 _LONGEST = 2048
+_DIGITS = 16
+_VALUES = 16 ** np.arange(_DIGITS - 1, -1, -1, dtype=np.int64)
 
 
 class RepeatedCalls:
@@ -82,25 +85,21 @@ class RepeatedCalls:
         is_call &= np.diff(block.bounds) < _LONGEST
         is_call &= block.data.isascii() and b"\r" not in block.data
         self._others: list[int] = np.flatnonzero(~is_call).tolist()
-        heads, calls, rests = (_Part.of(part) for part in parts.flatten())
-        named = [text.partition(": opCount ") for text in calls.texts]
-        names = {name: code for code, name in enumerate(dict.fromkeys(part[0] for part in named))}
-        name_codes = np.array([names[part[0]] for part in named], dtype=np.int64)
-        counts = np.array([int(part[2] or "0", 16) for part in named], dtype=np.int64)
-        self._counts: Int64s = counts[calls.codes]
-        keys = (heads.codes * len(names) + name_codes[calls.codes]) * len(rests.texts) + rests.codes
+        of_heads, of_names, counts, of_rests = parts.flatten()
+        heads, names, rests = map(_Part.of, (of_heads, of_names, of_rests))
+        self._counts: Int64s = _numbers(counts)
+        keys = (heads.codes * len(names.texts) + names.codes) * len(rests.texts) + rests.codes
         _, firsts, codes = np.unique(keys, return_index=True, return_inverse=True)
         self._codes: Int64s = np.where(is_call, codes, -1)
         self._firsts: list[int] = firsts.tolist()
-        self._texts = heads, calls, rests
+        self._texts = heads, names, rests
 
     def _is_known(self, code: int, file: str) -> bool:
         """Whether a call is understood without reading its line; keeps its row then."""
         if code in self._rows:
             return True
         first = self._firsts[code]
-        head, call, rest = (part.texts[int(part.codes[first])] for part in self._texts)
-        name = call.partition(":")[0]
+        head, name, rest = (part.texts[int(part.codes[first])] for part in self._texts)
         found = REST_OF_CALL.match(rest)
         line = self._lines.line(first) if self._lines and not _ODD.search(rest) else None
         if found is None or line is None or self._kinds.times(file, name) is None:
@@ -138,6 +137,15 @@ class RepeatedCalls:
             row, process = self._rows[codes[number]], self._process[codes[number]]
             self._log.processes[process].progress = file, int(lasts[number])
             self._kinds.add(file, str(row[2]), int(times[number]))
+
+
+def _numbers(texts: pa.Array) -> Int64s:
+    """Hexadecimal numbers of 15 digits at most; 0 for none."""
+    padded = pc.utf8_lpad(pc.fill_null(texts, b"0").cast(pa.string()), _DIGITS, "0")
+    digits = np.frombuffer(padded.buffers()[2], np.uint8, len(texts) * _DIGITS)
+    # Letters begin one after a multiple of 16, digits at one.
+    values = (digits & 15) + 9 * (digits >> 6)
+    return np.asarray(values.reshape(-1, _DIGITS) @ _VALUES, dtype=np.int64)
 
 
 class _Part:

@@ -74,7 +74,11 @@ def summed_lengths(pieces: Sequence[tuple[str, int, int]]) -> dict[str, int]:
             continue
         covered = 0
         if name != "blocked":
-            covered = sum(max(0, min(stop, b[1]) - max(start, b[0])) for b in blocked)
+            covered = sum(
+                max(0, min(stop, high) - max(start, low))
+                for low, high in blocked
+                if low < stop and high > start
+            )
         lengths[name] = lengths.get(name, 0) + stop - start - covered
     return lengths
 

@@ -8,7 +8,6 @@ from typing import cast
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.text.whole_number import bounded, whole
 from hvdprof.model.notes import Note, NoteCode
@@ -164,6 +163,9 @@ def _clause(record: StallLine, lasted_s: float | None) -> str:
             f"{UNEQUAL}: {ended} ended the training loop after {unequal['num_steps']} steps, "
             f"{waiting} blocked {lasted} in step {unequal['step']}"
         )
+    # Brings the recorder, which few runs have a use for here.
+    from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
+
     named = "" if record["segment"] == IMPLICIT_SEGMENT else f" of {record['segment']}"
     where = f"stall at step {record['step']}{named}"
     cause = f"on stalled {stalled}" if stalled else _without_late(record)

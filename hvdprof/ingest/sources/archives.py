@@ -120,7 +120,8 @@ class _Writer:
         except _DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            text = f"the archive is damaged ({printable(str(error))}); read up to there"
+            read = "read up to there" if self._num_files else "nothing of it is read"
+            text = f"the archive is damaged ({printable(str(error))}); {read}"
             notes.append(Note(NoteCode.ARCHIVE, text))
         if self._num_left_out:
             entries = "entry is" if self._num_left_out == 1 else "entries are"

@@ -53,6 +53,8 @@ class HydraPieces:
         Args:
             lines: The first lines of the file, without colours.
         """
+        if not any(line.startswith("[") for line in lines):
+            return None
         ranks: list[int] = []
         num_others = 0
         is_certain = False

@@ -89,7 +89,7 @@ class LogLines:
     def of_file(cls, lines: Sequence[str]) -> Self:
         """What reads a file that begins with some lines, without colours."""
         layers, plain = _layers_of(
-            [peeled(Peeled(line)).text if may_have_prefix(line) else line for line in lines]
+            [peeled(Peeled(line)).text if _MAY_BEGIN(line) else line for line in lines]
         )
         hydra = HydraPieces.of_file(plain)
         if hydra is None:

@@ -126,25 +126,24 @@ class LogFile:
         self, part: "Part", wanted: Wanted, ahead: Ahead | None = None
     ) -> Iterator[PrintedLine]:
         found = FoundLines(part)
-        pattern, places, after = EVERY_LINE, list[int](), 0
-        wanted()
-        # Where all of a part is read ahead, nothing is looked for in it.
-        place = 0 if ahead is None else ahead(part, 0)
+        pattern, is_searched, places, place, after = EVERY_LINE, False, list[int](), 0, 0
         while place < len(part):
             before, pattern = pattern, wanted()
+            is_searched &= pattern is before
+            if not is_searched:
+                # Where all of a part is read ahead, nothing is looked for in it.
+                if ahead is not None and (behind := ahead(part, place)) > place:
+                    place = behind
+                    continue
+                places, is_searched = found.places(pattern) if pattern else [], True
+                after = bisect_left(places, place)
             if pattern:
-                if pattern is not before:
-                    places = found.places(pattern)
-                    after = bisect_left(places, place)
                 if after == len(places):
                     return
-                place = places[after]
-                after += 1
-            if ahead is not None:
-                behind = ahead(part, place)
-                if behind > place:
-                    place, after = behind, bisect_left(places, behind)
-                    continue
+                place, after = places[after], after + 1
+            if ahead is not None and (behind := ahead(part, place)) > place:
+                place, after = behind, bisect_left(places, behind)
+                continue
             line = part.line(place)
             if line is not None:
                 found.place = place

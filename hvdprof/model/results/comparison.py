@@ -255,10 +255,10 @@ class Comparison:
 
 
 def change_text(row: FrameRow, metric: Metric) -> str:
-    """A change with its sign and its interval: ``+6.1 % (+4.2 to +8.1)``."""
+    """A change with its sign and its interval: ``+6.1 % (+4.2 to +8.1)``; ``(CI unknown)``."""
     value, low, high = (100 * float(row[name]) for name in ("change", "change_low", "change_high"))
     if is_missing(low) or is_missing(high):
-        return size_text(float(row["change"]), metric)
+        return size_text(float(row["change"]), metric) + " (CI unknown)" * (value == value)
     unit = _change_unit(metric)
     is_coarse = min(high - value, value - low) >= _COARSE_POINTS
     digits = 0 if is_coarse and min(abs(low), abs(high)) >= _NEAR_ZERO_POINTS else 1

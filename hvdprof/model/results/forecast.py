@@ -223,7 +223,8 @@ def efficiency_sentence(median: float, low: float, high: float, where: str) -> s
     ``low`` is NaN where the band has no lower end.
     """
     if units.says_nothing(median, low, high):
-        ends = f"{units.percent(low, 0)} to {units.percent(high, 0)}"
+        ends = f"{units.percent(low, 0)} to " if low == low else "up to "
+        ends += units.percent(high, 0)
         return f"The scaling efficiency on {where} is not known: its 90 % band spans {ends}."
     return f"{units.percent_band(median, low, high)} scaling efficiency on {where}."
 

@@ -13,7 +13,6 @@ from hvdprof.report.format_names import TuningFormat
 from hvdprof.report.json_values import JsonObject, json_value
 from hvdprof.report.sections.section import Action, Head, Page, Section, Tone
 
-_WIDEST_POINTS = 200.0
 _NOT_RACED = (TrialOutcome.NOT_TRIED,)
 _TONES: dict[TrialOutcome, Tone] = {
     TrialOutcome.CONFIRMED: "good",
@@ -113,17 +112,18 @@ def _table(
 def gain_text(gain: Estimate | None) -> str:
     """A gain with its interval: ``41.2 % (38.1 to 44.0)``; ``-`` without one.
 
-    A step that takes more than twice as long is ``3.4 x the time``. An interval wider than all that
-    can be gained says nothing and is omitted.
+    A step that takes more than twice as long is ``3.4 x the time (3.1 to 3.8)``. ``CI unknown``
+    where an end is open, as after one round.
     """
     if gain is None:
         return units.MISSING
+    is_known = math.isfinite(gain.high - gain.low)
     if gain.value < -1:
-        return f"{1 - gain.value:.1f} x the time"
+        ends = f"{1 - gain.high:.1f} to {1 - gain.low:.1f}" if is_known else "CI unknown"
+        return f"{1 - gain.value:.1f} x the time ({ends})"
     value, low, high = (100 * share for share in (gain.value, gain.low, gain.high))
-    if not high - low < _WIDEST_POINTS:
-        return f"{value:.1f} %"
-    return f"{value:.1f} % ({low:.1f} to {high:.1f})"
+    ends = f"{low:.1f} to {high:.1f}" if is_known else "CI unknown"
+    return f"{value:.1f} % ({ends})"
 
 
 def _reasons(tuning: Tuning) -> Iterator[str]:

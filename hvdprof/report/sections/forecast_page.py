@@ -15,10 +15,10 @@ from hvdprof.model.tables.forecast_tables import QUANTILES
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.sections.forecast_section import (
     BAND_HEADS,
-    FORECAST_HEADS,
     SHORT_HEADS,
     chance_head,
     efficiency_cell,
+    forecast_heads,
     forecast_rows,
     network_rows,
     rate_cell,
@@ -55,7 +55,7 @@ def forecast_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
         for forecast in latest.values()
         for section in (
             Section("Scaling forecast", forecast.model),
-            *_sections(forecast, _table(FORECAST_HEADS, forecast_rows(forecast)), run),
+            *_sections(forecast, _table(forecast_heads(forecast), forecast_rows(forecast)), run),
         )
     )
 

@@ -13,11 +13,6 @@ from hvdprof.report.sections.forecast_texts import (
     network_name,
 )
 
-FORECAST_HEADS = (
-    *("np", "network", "efficiency", "50 % band"),
-    *("samples/s", "chance of target", "limited by"),
-)
-
 EFFICIENCY_HEAD = "efficiency %\n(90 % band)\n50 % band"
 RATE_HEAD = "samples/s\n(90 % band)"
 BAND_HEADS = (EFFICIENCY_HEAD, RATE_HEAD)
@@ -30,8 +25,14 @@ NEARLY = 0.03
 _SAME = ("np", "dominating", "dominating_part", "is_open")
 
 
+def forecast_heads(forecast: Forecast) -> tuple[str, ...]:
+    """The heads of ``forecast_rows``."""
+    chance = chance_head(forecast.question.target).replace("\n", " ")
+    return ("np", "network", "efficiency", "50 % band", "samples/s", chance, "limited by")
+
+
 def forecast_rows(forecast: Forecast) -> tuple[tuple[str, ...], ...]:
-    """The rows of all sizes and networks, as ``FORECAST_HEADS`` has them."""
+    """The rows of all sizes and networks, as ``forecast_heads`` has them."""
     return tuple(_row(networks, rows) for networks, rows in network_rows(forecast))
 
 

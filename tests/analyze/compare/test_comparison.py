@@ -244,6 +244,7 @@ def test_runs_without_a_common_cell_are_refused_with_what_each_has(tmp_path):
         compare(one, other)
     assert "mnist on 2 ranks" in error.value.hint
     assert "mnist on 4 ranks" in error.value.hint
+    assert "Compare runs that share a model and a number of ranks." in error.value.hint
 
 
 @pytest.mark.heavy

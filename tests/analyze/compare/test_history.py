@@ -70,7 +70,7 @@ def test_noise_alone_rarely_has_a_change_point():
 def test_few_runs_have_no_change_point_and_it_is_said():
     found = history(noisy([50.0, 50.0, 50.4]), STEP_TIME, 0.02)
     assert found.sentence.startswith("No change of the step time beyond the margin found in 3")
-    assert "Change points need 8 runs of a cell." in found.sentence
+    assert "Change points need 8 runs of a cell: 5 more." in found.sentence
     assert not found.rows["is_suspected"].any()
 
 

@@ -238,6 +238,30 @@ def test_bursts_ask_for_batches_ahead_that_bridge_the_longest_wait(
     assert seen.advice.fix == "set prefetch_factor=4"
 
 
+def test_a_wait_for_the_first_batch_of_epochs_asks_for_no_more_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # As recorded: workers start anew every 21 steps, and build their index of the data set.
+    known = {"num_workers": 1.0, "batches": 35.0, "batch_wait": 0.65, "first_batch_wait": 0.62}
+    queue = {"prefetch_factor": 2.0, "queue_empty": 0.0, "batches_ready": 1.9}
+    seen = found(monkeypatch, workers=1, busy=0.45, busy_cores=8.0, **known, **queue)
+
+    assert seen.advice.fix.startswith("set persistent_workers=True")
+    assert "Of the wait for batches, 95 % is for the first of an epoch." in seen.sentence
+    assert "not ready" not in seen.sentence
+
+
+def test_workers_that_end_too_soon_to_be_seen_are_not_said_to_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {"num_workers": 2.0, "batches": 10.0, "batch_wait": 0.5, "workers_awake": 0.0}
+    seen = found(monkeypatch, workers=2, busy=1.0, busy_cores=8.0, **known)
+
+    assert "Loading uses a core" not in seen.sentence
+    assert not seen.is_waiting
+    assert "num_workers" not in seen.advice.text
+
+
 @pytest.mark.parametrize(
     ("main", "measures", "fix"),
     [

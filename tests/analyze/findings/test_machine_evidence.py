@@ -132,6 +132,29 @@ def test_a_rank_that_does_more_work_is_not_treated_worse() -> None:
     assert found.excludes_cores
 
 
+def test_a_rank_that_computes_longer_has_more_work_or_a_slower_core() -> None:
+    measured = {"core_wait": (0.55, 0.57), "main_thread": (0.39, 0.13)}
+    found = said(measured)
+
+    assert found.sentence == (
+        "Rank 1 computed in its main thread for 39 % of the time, the others 13 % (more in 20 of "
+        "20 windows, by chance at most 0.01 %): more work, or a slower core."
+    )
+    assert (found.excludes_cores, found.beyond_cores) == (True, True)
+    # A tenth of the time for a delay of 30 % is not most of it, and 5 windows prove nothing.
+    for other in (said(measured | {"main_thread": (0.23, 0.13)}), said(measured, differing=5)):
+        assert "computed" not in other.sentence
+        assert other.beyond_cores
+
+
+def test_waits_that_explain_a_part_leave_more_to_another_cause() -> None:
+    # 0.5 / 0.5 - 0.5 / 0.55 of the time, for a delay of 30 %, and of 15 %.
+    measured = {"core_wait": (0.5, 0.45), "main_thread": (0.5, 0.5)}
+
+    assert said(measured, differing=6) == MachineEvidence(beyond_cores=True)
+    assert said(measured, share=0.15, differing=6) == MachineEvidence()
+
+
 @pytest.mark.parametrize("pattern", ["periodic"])
 def test_delays_in_step_with_the_job_are_not_the_machines(pattern: str) -> None:
     measured = {"core_wait": (0.48, 0.02), "main_thread": (0.5, 0.5)}

@@ -382,6 +382,35 @@ def test_a_line_now_and_then_comes_behind_other_processes(pattern, others, fix):
     assert "ook at net.py:29" in row["action"]
 
 
+@pytest.mark.parametrize(("beyond", "fix"), [(True, "look at net.py:29"), (False, "end the other")])
+def test_beside_other_processes_a_line_leads_where_most_is_beyond_the_cores(
+    monkeypatch, beyond, fix
+):
+    rules = "hvdprof.analyze.findings.run_rules.named_cause_rules.machine_evidence"
+    monkeypatch.setattr(rules, lambda *_: MachineEvidence(beyond_cores=beyond))
+    late = straggler("irregular", phase="mixed", cause_id="c", affected_share=0.2)
+    row = only(late, lines(FORWARD), **crowded(1.7))
+    assert row["fix"].startswith(fix)
+    assert "pidstat" in row["action"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (MachineEvidence(), ["Run `top -H`"]),
+        (MachineEvidence(beyond_cores=True), ["Compare the work", "`taskset -cp PID`"]),
+        (MachineEvidence(beyond_cores=True, excludes_cores=True), ["Compare the work"]),
+    ],
+)
+def test_a_rank_late_in_most_steps_is_slow_and_not_interrupted(monkeypatch, seen, words):
+    rules = "hvdprof.analyze.findings.run_rules.named_cause_rules.machine_evidence"
+    monkeypatch.setattr(rules, lambda *_: seen)
+    row = only(straggler("irregular", phase="mixed", affected_share=0.86))
+    assert row["action"].startswith(words[0])
+    assert all(word in row["action"] for word in words)
+    assert ("taskset" in row["action"]) == (not seen.excludes_cores)
+
+
 def test_an_evaluation_is_not_looked_at_but_split():
     alone = straggler("periodic", phase="evaluation", cause_id="c", period_steps=12.0)
     call = {"against": "exact", "leaf": "evaluation"}
@@ -400,7 +429,8 @@ def test_what_the_machine_may_be_is_looked_at_before_the_line(monkeypatch, patte
     rules = "hvdprof.analyze.findings.run_rules.named_cause_rules.machine_evidence"
     seen = MachineEvidence("Seen.", check=advice("run `top -H` on the host"))
     monkeypatch.setattr(rules, lambda *_: seen)
-    row = only(straggler(pattern, phase=phase))
+    often = 0.2 if pattern == "irregular" else 0.9
+    row = only(straggler(pattern, phase=phase, affected_share=often))
     assert row["fix"] == "run `top -H` on the host"
     # Of a rank that is always slower, the usual advice is the same check again.
     assert (words in row["action"]) == (pattern == "irregular")

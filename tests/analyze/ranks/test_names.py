@@ -253,6 +253,21 @@ def test_one_stall_of_another_rank_makes_them_any_ranks() -> None:
     assert (cause.kind, cause.ranks, cause.num_events) == (STRAGGLER, (0, 1), 4)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_events_of_any_rank_hide_no_rank_that_is_later_in_what_they_leave(seed: int) -> None:
+    # As recorded beside other processes: both ranks stall, and rank 1 computes for longer.
+    rng = np.random.default_rng(seed)
+    extra = np.zeros((150, 2))
+    extra[:, 1] = rng.gamma(0.5, 40.0, 150)
+    for rank, number in ((0, 14), (1, 22)):
+        extra[rng.choice(150, number, replace=False), rank] += 120.0
+    times = rank_times(simulated(150, 2, extra_ms={"forward": extra / 2, "backward": extra / 2}))
+
+    assert [one.ranks for one in named_causes(times)] == [(0, 1), (1,)]
+    # What waits for a core explain is no rank's, and stays with the events of any rank.
+    assert named_causes(dataclasses.replace(times, core_losses={1: 0.3})) == ()
+
+
 def test_three_regular_stalls_are_enough() -> None:
     extra = np.zeros((60, 2))
     extra[[10, 30, 50], 0] = 300.0

@@ -5,6 +5,8 @@ puts the folder into ``PYTHONPATH``.
 
 * ``import torch`` registers how operators act on tensors without data: a quarter of its time. Only
   compilers and DTensor ask for that; it is registered when one of them is imported.
+* The first optimizer and DDP import torch's compiler only to exclude themselves from compilation.
+  They get a module that excludes nothing. What asks it for more gets the compiler.
 * Each ``horovodrun`` and ``horovod.run`` imports torch in a child process, only to ask Horovod
   whether it was built with Gloo or MPI. The first one of a worker of the tests does; the others
   read its answer.
@@ -16,22 +18,33 @@ puts the folder into ``PYTHONPATH``.
 
 import os
 import sys
+from types import ModuleType
 
 WITHOUT_DATA = "torch._meta_registrations"
+COMPILER = "torch._dynamo"
+EXCLUDED = {"torch._compile", "torch.optim.optimizer", "torch.nn.parallel.distributed"}
 ANSWER = "hvdprof-horovod-build:"
-ASK = {"torch._dynamo", "torch.distributed.tensor"}
+ASK = {COMPILER, "torch.distributed.tensor"}
 
 
 class _Finder:
     """Gives torch a module that registers nothing, and the real one to those that ask for it."""
 
+    is_without_data = True
+
     def find_spec(self, name: str, *_: object) -> object:
-        if name == WITHOUT_DATA:
+        if name == WITHOUT_DATA and self.is_without_data:
             from importlib.machinery import ModuleSpec
 
             return ModuleSpec(name, self)
-        if name in ASK:
-            sys.meta_path.remove(self)
+        if name == COMPILER and _asks() in EXCLUDED:
+            from importlib.machinery import ModuleSpec
+
+            return ModuleSpec(name, _NoCompiler(), is_package=True)
+        if name.startswith(f"{COMPILER}.") and _is_left_out():
+            return _spec_within(_compiler(), name)
+        if name in ASK and self.is_without_data:
+            self.is_without_data = False
             sys.modules.pop(WITHOUT_DATA, None)
             __import__(WITHOUT_DATA)
         return None
@@ -47,6 +60,83 @@ class _Finder:
             from torch._opaque_base import OpaqueBaseMeta
 
             late(OpaqueBaseMeta)
+
+
+class _Deferred(ModuleType):
+    """Has what it was given. To give anything else, it imports the module that it stands for."""
+
+    def __getattr__(self, name: str) -> object:
+        # What walks over all modules reads such names.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _compiler()
+        return getattr(sys.modules[self.__name__], name)
+
+
+class _NoCompiler:
+    """Makes a module that gives ``EXCLUDED`` what they ask for, as nothing is compiled."""
+
+    def create_module(self, _spec: object) -> ModuleType:
+        """Has the defaults of the compiler."""
+        utils, rules = (_Deferred(f"{COMPILER}.{name}") for name in ("utils", "trace_rules"))
+        utils.__dict__["get_optimize_ddp_mode"] = lambda: "ddp_optimizer"
+        rules.__dict__["clear_lru_cache"] = lambda: None
+        made = _Deferred(COMPILER)
+        made.__dict__.update(
+            disable=lambda function, *_options, **_named: function,
+            graph_break=lambda: None,
+            utils=utils,
+            trace_rules=rules,
+        )
+        return made
+
+    def exec_module(self, _module: object) -> None:
+        """The module is complete."""
+
+
+class _Loaded:
+    """A module that its package has imported."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module, self._spec = module, module.__spec__
+
+    def create_module(self, _spec: object) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It stays as it is."""
+        module.__spec__ = self._spec
+
+
+def _asks() -> object:
+    """The name of the module that imports one, below what passes an import on."""
+    frame = sys._getframe(2)
+    # `torch._dynamo` is an attribute of torch that is imported when it is read.
+    passes_on = ("importlib", "importlib._bootstrap", "torch")
+    while frame and frame.f_globals.get("__name__") in passes_on:
+        frame = frame.f_back
+    return frame and frame.f_globals.get("__name__")
+
+
+def _is_left_out() -> bool:
+    return isinstance(sys.modules.get(COMPILER), _Deferred)
+
+
+def _compiler() -> ModuleType:
+    """The real one, from now on in its place."""
+    if _is_left_out():
+        del sys.modules[COMPILER]
+        # By this module, which is not excluded.
+        __import__(COMPILER)
+    return sys.modules[COMPILER]
+
+
+def _spec_within(package: ModuleType, name: str) -> object:
+    from importlib.machinery import ModuleSpec, PathFinder
+
+    if name in sys.modules:
+        return ModuleSpec(name, _Loaded(sys.modules[name]))
+    return PathFinder.find_spec(name, package.__path__)
 
 
 def _remember_features(folder: str) -> None:

@@ -38,6 +38,7 @@ def test_a_program_begins_the_command(line, marked):
         "python train.py --help",
         "--np",
         "--bogus",
+        "--bogus 2 -- python train.py --epochs 1",
         "/tmp --trace",
         "",
     ],

@@ -4,6 +4,7 @@ import pytest
 
 from hvdprof.cli.measuring.measure_and_report import measure_and_report
 from hvdprof.errors import InterruptedRunError, SweepIncompleteError
+from hvdprof.rundir.manifest import Manifest
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 
 
@@ -30,6 +31,19 @@ def test_an_interruption_is_said_before_the_result(tmp_path, capsys, failure, fi
     with pytest.raises(type(failure)):
         measure_and_report(measurement, SimpleNamespace(render=render))
     assert capsys.readouterr().out == first
+
+
+def test_a_launch_without_a_step_after_warm_up_is_no_result(tmp_path):
+    folder = write_run(tmp_path / "run", [PassSpec(segments=[SegmentSpec(num_steps=0)])])
+    measurement = SimpleNamespace(
+        ready_hosts=list, run_launches=list, folder=folder, manifest=Manifest.read(folder)
+    )
+    with pytest.raises(SweepIncompleteError) as ended:
+        measure_and_report(measurement, SimpleNamespace(render=lambda *_: None))
+    assert ended.value.message == (
+        "No throughput was measured: 1 launch ended without a recorded step after warm-up. "
+        "Train longer, or lower --num-warmup-batches."
+    )
 
 
 def test_an_interrupted_run_ends_in_the_words_of_its_report(tmp_path):

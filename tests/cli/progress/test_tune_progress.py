@@ -2,6 +2,7 @@
 
 import io
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 from hvdprof.analyze.tune.racing import RaceStanding
@@ -17,7 +18,8 @@ GLOO = Candidate(name="controller gloo", why="gloo may be faster.")
 
 
 def standing(candidate, value, outcome=None):
-    return RaceStanding(candidate, Estimate(value, value, value), 2, outcome, is_ahead=False)
+    gain = Estimate(value, -math.inf, math.inf)
+    return RaceStanding(candidate, gain, 2, outcome, is_ahead=False)
 
 
 def announced(*, planned_s=62.0, least_s=372.0, is_resumed=False, runs_to_its_end=False):
@@ -59,6 +61,7 @@ def test_a_budget_below_the_estimate_says_what_happens_then():
         "predicted gains are shown.\n"
     ) in announced(least_s=1500.0)
     assert "estimate" not in announced(planned_s=None, least_s=0.0)
+    assert "2 launches; time no earlier run." in announced(planned_s=None, least_s=0.0)
     assert "! Without --num-steps each launch runs" in announced(runs_to_its_end=True)
 
 
@@ -76,7 +79,8 @@ def test_candidates_rounds_and_the_check_have_lines():
     assert "Race: 1 setting beside the present one, 45 steps per launch, at most" in out.getvalue()
     out.seek(0)
     out.truncate()
-    shown.present_measured(analysis, Choice((CYCLE, GLOO), (), ()), RacePlan(2, 10.0, 6, 10))
+    plan = RacePlan(2, 10.0, 6, 10)
+    shown.present_measured(analysis, Choice((CYCLE, GLOO), (), ()), plan)
     dropped = standing(GLOO, -0.5, TrialOutcome.WORSE)
     shown.round_ended(1, [standing(CYCLE, math.nan), standing(GLOO, math.nan)])
     shown.round_ended(2, [standing(CYCLE, 0.4), dropped])
@@ -84,13 +88,17 @@ def test_candidates_rounds_and_the_check_have_lines():
     shown.check_started({"best": (CYCLE,), "together": (CYCLE, GLOO)})
     assert out.getvalue().splitlines() == [
         "Present setting: 1,000 samples/s.",
-        "  HOROVOD_CYCLE_TIME=1: The cycle is long. Predicted gain: 40.0 %.",
+        "  HOROVOD_CYCLE_TIME=1: The cycle is long. Predicted gain 40.0 % (30.0 to 50.0).",
         "  controller gloo: gloo may be faster.",
         "Race: 2 settings beside the present one, at most 6 rounds, then a check of what wins; "
         "1 min to 8 min.",
-        "  Round 2: controller gloo dropped, worse (gain -50.0 %)",
-        "  Round 2: HOROVOD_CYCLE_TIME=1 leads (gain 40.0 %), 1 setting left",
-        "  Round 3: HOROVOD_CYCLE_TIME=1 leads (gain 41.0 %), 1 setting left",
+        "  Round 2: controller gloo dropped, worse, gain -50.0 % (CI unknown)",
+        "  Round 2: HOROVOD_CYCLE_TIME=1 leads, gain 40.0 % (CI unknown); 1 setting left",
+        "  Round 3: HOROVOD_CYCLE_TIME=1 leads, gain 41.0 % (CI unknown); 1 setting left",
         "Check against the present setting: HOROVOD_CYCLE_TIME=1, HOROVOD_CYCLE_TIME=1 + "
         "controller gloo",
     ]
+    shown.round_ended(4, [standing(CYCLE, -0.2)])
+    assert "HOROVOD_CYCLE_TIME=1 is closest to the present setting, gain -20.0 %" in out.getvalue()
+    shown.present_measured(analysis, Choice((CYCLE,), (), ()), replace(plan, left_s=70.0))
+    assert "1 min to 1 min 10 s, the end of the budget." in out.getvalue()

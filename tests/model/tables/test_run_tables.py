@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pandas as pd
 import pytest
 
@@ -54,6 +57,25 @@ def test_the_categories_of_a_frame_are_those_that_pandas_finds(names: list[str |
     expected = pd.Series(names, name="name", dtype="str").astype("category")
     pd.testing.assert_series_equal(found, expected)
     assert found.cat.categories.dtype == expected.cat.categories.dtype
+
+
+@pytest.mark.parametrize(
+    ("first", "chosen", "stored"),
+    [
+        ("hvdprof.cli.main", "auto", "python"),
+        ("hvdprof.cli.main", "pyarrow", "pyarrow"),
+        ("hvdprof.api", "auto", "pyarrow"),
+    ],
+)
+def test_commands_store_text_as_strings_of_python_and_users_programs_as_they_chose(
+    first: str, chosen: str, stored: str
+) -> None:
+    program = (
+        f"import {first}, pandas as pd; pd.set_option('mode.string_storage', {chosen!r}); "
+        "import hvdprof.model.schema; print(pd.Series(['a']).dtype.storage)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout == f"{stored}\n", found.stderr
 
 
 @pytest.mark.parametrize("data", [[], {"b": [], "a": []}, pd.DataFrame({"b": [], "a": []})])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,9 @@ setting predicted gain measured gain rounds outcome
 HOROVOD_CYCLE_TIME=1 45.0 % 43.0 % 4 confirmed
 (40.0 to 50.0) (38.0 to 47.8)
 OMP_NUM_THREADS=1 - 12.0 % 4 confirmed
+(CI unknown)
 controller gloo - 4.5 x the time 1 worse
+(4.0 to 5.0)
 NCCL_ALGO=x - - 0 failed
 Gains are shares of the step time, per sample. Intervals of the race hold
 together with 95 %; less than 2 % does not matter.
@@ -123,8 +126,10 @@ def test_the_name_of_a_file_chooses_its_format():
     [
         (None, "-"),
         (Estimate(0.1, 0.05, 0.15), "10.0 % (5.0 to 15.0)"),
-        (Estimate(0.1, -400.0, 0.9), "10.0 %"),
-        (Estimate(-22.5, -40.0, -8.0), "23.5 x the time"),
+        (Estimate(0.1, -4.0, 0.9), "10.0 % (-400.0 to 90.0)"),
+        (Estimate(0.1, -math.inf, 0.9), "10.0 % (CI unknown)"),
+        (Estimate(-22.5, -40.0, -8.0), "23.5 x the time (9.0 to 41.0)"),
+        (Estimate(-22.5, math.nan, -8.0), "23.5 x the time (CI unknown)"),
     ],
 )
 def test_gains_as_text(gain, text):

@@ -1,5 +1,6 @@
 import dataclasses
 import io
+import math
 from typing import Any
 
 import pytest
@@ -304,6 +305,8 @@ def test_a_band_that_is_wider_than_all_that_is_possible_is_not_known():
 
     verdict = verdict_of(dataclasses.replace(found, rows=wide))
 
+    open_below = found.rows.assign(efficiency_p5=math.nan, efficiency_p95=4.82)
+    assert verdict_of(dataclasses.replace(found, rows=open_below)).endswith("spans up to 482 %.")
     assert verdict == (
         "The scaling efficiency on 64 ranks is not known: its 90 % band spans 1 % to 3053 %."
     )

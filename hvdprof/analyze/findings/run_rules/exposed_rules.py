@@ -26,7 +26,6 @@ from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, between_gpus, look_at_nccl
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
-from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
 from hvdprof.analyze.findings.run_rules.transfer_parts import (
     ONLY_NEGOTIATES,
     executed_share,
@@ -107,6 +106,8 @@ def _of_windows(evidence: Evidence) -> Likely:
 def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     setting, engine = cell_setting(evidence.run, term.cell), str(term.cell["engine"])
     if engine == DDP_ENGINE:
+        from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
+
         return between_gpus(under_ddp(evidence, term, setting), setting, engine)
     if engine in _OF_TORCH:
         return between_gpus(_OF_TORCH[engine], setting, engine)

@@ -17,6 +17,7 @@ from hvdprof.analyze.findings.cause_advice import (
     cause_advice,
     explains,
     hosts_of_cause,
+    is_slow,
 )
 from hvdprof.analyze.findings.cell_finding import (
     NO_DATA_PHASE,
@@ -71,7 +72,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
         # The other ranks load without workers as well, and in time: what differs is the line.
         line_first = stages.has_none or stages.is_waiting
         first = (lines.fix, stages.advice) if line_first else (stages.advice, lines.fix)
-        is_random = cause.row["pattern"] == IRREGULAR and not machine.excludes_cores
+        is_random = cause.row["pattern"] == IRREGULAR and not machine.beyond_cores
         # A line that takes longer because its core or its clock does is not what to change.
         action = (
             machine.fix
@@ -83,8 +84,8 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 uneven.fix if uneven else Advice(),
                 mark_data(evidence.run) if loads_slowly else Advice(),
                 Advice()
-                if stages.advice.text or (machine.check.text and cause.row["pattern"] in LASTING)
-                else cause_advice(evidence, cause, has_its_cores=machine.excludes_cores),
+                if stages.advice.text or (machine.check.text and is_slow(cause.row))
+                else cause_advice(evidence, cause, machine),
                 mark_data(evidence.run) if may_be_data and not loads_slowly else Advice(),
             )
         )
