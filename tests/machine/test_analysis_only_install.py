@@ -40,10 +40,13 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def commands(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of programs of a new environment with hvdprof and nothing it does not need."""
     folder = tmp_path_factory.mktemp("analysis-only")
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+    # A pip of its own would be unpacked and compiled for this one call.
+    made = [sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")]
+    subprocess.run(made, check=True)
     # The commands below compile the few modules that they import.
-    pip = [str(folder / "venv/bin/python"), "-m", "pip", "install", "--quiet", "--no-compile"]
-    subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "venv"), "install", "--quiet"]
+    options = ("--no-compile", "-c", str(ROOT / "constraints.txt"))
+    subprocess.run([*pip, *options, str(wheel)], check=True)
     return folder / "venv/bin"
 
 
