@@ -70,6 +70,7 @@ def _is_recorded_whole(folder: Path, program: str) -> None:
     assert sorted(run.ranks["local_rank"].unique()) == [0, 1]
 
 
+@pytest.mark.warm
 def test_a_job_script_of_a_bench_is_written_submitted_and_runs(
     slurm: SlurmNode, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_job_script_of_a_bench_is_written_submitted_and_runs(
     "Slurm 22.05.8; Gloo, Open MPI 4.1.8",
     "one node, 2 ranks",
 )
+@pytest.mark.warm
 def test_a_job_script_of_a_script_is_written_submitted_and_runs(
     slurm: SlurmNode, tmp_path: Path
 ) -> None:
@@ -119,6 +121,7 @@ def _has_ended(folder: Path) -> bool:
     "Slurm 22.05.8, torch 2.13 with Gloo",
     "one node, 2 ranks",
 )
+@pytest.mark.warm
 def test_a_ddp_script_that_finds_its_rank_by_itself(slurm: SlurmNode, tmp_path: Path) -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

@@ -208,10 +208,14 @@ import torch
 names = {kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "uts", "mnt")}
 print(json.dumps(names))
 print(json.dumps([name for _, name in socket.if_nameindex()]))
+print(json.dumps(os.getgroups()))
 print(json.dumps(os.getpid()), flush=True)
 os.close(1)
 sys.stdin.read()
 """
+
+
+APART = ("unshare", "--net", "--uts", "--mount")
 
 
 @pytest.fixture
@@ -321,17 +325,18 @@ def test_a_process_under_other_conditions_begins_cold(script: Path) -> None:
 @pytest.mark.warm
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
-def test_a_fork_is_in_the_namespaces_of_the_process(script: Path) -> None:
+def test_a_fork_is_in_the_namespaces_and_groups_of_the_process(script: Path) -> None:
     script.write_text(NAMESPACES)
-    process = begun(script, warm=True, under=("unshare", "--net", "--uts", "--mount"))
+    process = begun(script, warm=True, under=("setpriv", "--groups=0,7", *APART))
     assert process.stdout is not None
-    names, interfaces, pid = map(json.loads, process.stdout)
+    names, interfaces, groups, pid = map(json.loads, process.stdout)
     assert int(pid) != process.pid
     own = {kind: str(Path(f"/proc/{process.pid}/ns/{kind}").readlink()) for kind in names}
     process.communicate("end", timeout=60)
     assert names == own
     assert not [kind for kind in own if own[kind] == str(Path(f"/proc/self/ns/{kind}").readlink())]
     assert interfaces == ["lo"]
+    assert groups == [0, 7]
 
 
 @pytest.mark.horovod

@@ -30,10 +30,15 @@ class NoSlurmError(Exception):
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """The running node: what a shell needs to reach it."""
+    """The running node: what a shell needs to reach it, beside the variables of the process."""
 
-    environment: dict[str, str]
+    settings: dict[str, str]
     hostname: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of a command on it, begun now."""
+        return {**os.environ, **self.settings}
 
 
 @contextlib.contextmanager
@@ -54,11 +59,11 @@ def slurm_node(folder: Path) -> Iterator[SlurmNode]:
         )
     hostname = socket.gethostname().split(".")[0]
     configuration = folder / "slurm.conf"
-    environment = {**os.environ, "PATH": path, "SLURM_CONF": str(configuration)}
+    node = SlurmNode({"PATH": path, "SLURM_CONF": str(configuration)}, hostname)
     try:
         _write(folder, configuration, hostname)
-        _start(folder, configuration, hostname, environment)
-        yield SlurmNode(environment, hostname)
+        _start(folder, configuration, hostname, node.environment)
+        yield node
     finally:
         _stop(folder)
 

@@ -44,6 +44,8 @@ def become(asked: dict[str, Any], stash: Stash) -> None:
     _enter(asked["entered"])
     _take_files(asked["received"], asked["handles"])
     _take_signals(asked["ignored"], asked["blocked"])
+    if os.getgroups() != asked["groups"]:
+        os.setgroups(asked["groups"])
     os.setsid()
     os.umask(asked["umask"])
     os.chdir(asked["folder"])

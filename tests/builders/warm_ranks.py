@@ -52,7 +52,7 @@ READ_LATER = (
 ENTERED = ("net", "uts", "mnt")
 """Kinds of namespaces that a fork enters: root may."""
 
-SAME_LINES = ("Uid", "Gid", "Groups", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp:")
+SAME_LINES = ("Uid", "Gid", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp:")
 
 
 @contextlib.contextmanager
@@ -66,16 +66,17 @@ def warm_server(
 
     Args:
         folder: Of the session of the tests.
-        library: For ``LD_PRELOAD``, as of the ranks to come.
+        library: For ``LD_PRELOAD``, as of the ranks to come, or empty.
         python: Their interpreter.
         environment: The variables of what starts them.
     """
     address = folder / "warm"
     path = os.pathsep.join((str(LEAN_START), str(ROOT)))
+    preload = {"LD_PRELOAD": library} if library else {}
     begun = subprocess.Popen(
         [python, "-m", "tests.builders.warm_ranks", str(address)],
         cwd=ROOT,
-        env={**environment, "LD_PRELOAD": library, "PYTHONPATH": path},
+        env={**environment, **preload, "PYTHONPATH": path},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -209,19 +210,20 @@ def _read_at_start(environment: Mapping[str, str]) -> dict[str, object]:
 
 
 def _conditions(pid: int) -> object:
-    folder = Path("/proc", str(pid))
+    folder, is_root = Path("/proc", str(pid)), os.geteuid() == 0
+    same = SAME_LINES if is_root else (*SAME_LINES, "Groups")
     try:
         status = (folder / "status").read_text(encoding="utf-8").splitlines()
         return (
             [
                 link.readlink()
                 for link in sorted((folder / "ns").iterdir())
-                if link.name not in ENTERED or os.geteuid() != 0
+                if link.name not in ENTERED or not is_root
             ],
             (folder / "root").readlink(),
             *((folder / name).read_bytes() for name in ("cgroup", "limits", "oom_score_adj")),
             os.getpriority(os.PRIO_PROCESS, pid),
-            [line for line in status if line.startswith(SAME_LINES)],
+            [line for line in status if line.startswith(same)],
         )
     except OSError:
         # It has ended.

@@ -65,6 +65,7 @@ def continue_warm() -> None:
         "executable": sys.executable,
         "handles": handles,
         "affinity": sorted(os.sched_getaffinity(0)),
+        "groups": os.getgroups(),
         "umask": _umask(),
         "ignored": [one.name for one in signal.Signals if signal.getsignal(one) == signal.SIG_IGN],
         "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
