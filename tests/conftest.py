@@ -114,16 +114,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Let ranks of Horovod start lean and sleep while they wait, but where a test measures time.
 
-    And in tests marked ``warm`` let them be forked from a process that has imported torch.
+    And in tests marked ``warm`` let them be forked from a process that has imported torch: also in
+    a test of time, if what it measures begins after the imports.
     """
     markers = {mark.name for mark in item.iter_markers()}
-    lean = "horovod" in markers and "timing" not in markers
-    library = patient_library() if lean else ""
+    patient, warm = "horovod" in markers and "timing" not in markers, "warm" in markers
+    library = patient_library() if patient else ""
     _set_or_unset("LD_PRELOAD", library)
-    paths = [str(LEAN_START), PYTHONPATH] if lean else [PYTHONPATH]
+    paths = [str(LEAN_START), PYTHONPATH] if patient or warm else [PYTHONPATH]
     _set_or_unset("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-    is_warm = lean and "warm" in markers
-    _set_or_unset(WARM, _warm_address(item.config) if is_warm else "")
+    _set_or_unset(WARM, _warm_address(item.config, library) if warm else "")
 
 
 @pytest.hookimpl(trylast=True)
@@ -134,8 +134,8 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
 
 
 @functools.cache
-def _warm_address(config: pytest.Config) -> str:
-    """Of the server of this worker, which the first test that needs it starts."""
+def _warm_address(config: pytest.Config, library: str) -> str:
+    """Of the server of this worker for ranks with a library, begun by the first test of them."""
     if importlib.util.find_spec("greenlet") is None:
         return ""
     from tests.builders.warm_ranks import warm_server
@@ -143,7 +143,7 @@ def _warm_address(config: pytest.Config) -> str:
     stack = contextlib.ExitStack()
     config.add_cleanup(stack.close)
     folder = stack.enter_context(tempfile.TemporaryDirectory())
-    return stack.enter_context(warm_server(Path(folder), patient_library()))
+    return stack.enter_context(warm_server(Path(folder), library))
 
 
 def _set_or_unset(variable: str, value: str) -> None:

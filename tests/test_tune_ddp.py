@@ -9,7 +9,12 @@ from hvdprof.rundir.manifest import Manifest
 from tests.builders import tiny_buckets
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.torch, pytest.mark.timing, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.timing,
+    pytest.mark.warm,
+    pytest.mark.timeout(900),
+]
 
 SCRIPT = tiny_buckets.__file__
 
