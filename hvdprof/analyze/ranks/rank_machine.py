@@ -53,11 +53,7 @@ def rank_machine(
         works: The steady steps of each launch.
     """
     rows: list[dict[str, object]] = []
-    of_passes = [
-        (str(pass_id), str(measure), _windows_of(own))
-        for table in samples
-        for (pass_id, measure), own in table.groupby(["pass_id", "measure"], observed=True)
-    ]
+    of_passes = [one for table in samples for one in _windows_of(table).items()]
     for (pass_id, segment), work in works.items():
         if not len(work.steps):
             continue
@@ -65,7 +61,7 @@ def rank_machine(
         step_ns = float(work.step_times.mean())
         beside = np.stack([work.end[:-1].max(axis=1), work.begin[1:].min(axis=1)], axis=1)
         beside = beside[beside[:, 1] > beside[:, 0]]
-        for sampled, measure, own in of_passes:
+        for (sampled, measure), own in of_passes:
             if sampled == pass_id:
                 head = {"pass_id": pass_id, "segment": segment, "measure": measure}
                 found = _rows(own, begin, end, step_ns, beside, MEASURES[measure].is_count)
@@ -73,14 +69,18 @@ def rank_machine(
     return RANK_MACHINE.frame(rows)
 
 
-def _windows_of(samples: pd.DataFrame) -> dict[int, Float64s]:
-    """The windows of each rank, of the samples of one measure."""
-    numbers = samples["rank"].to_numpy()
-    order = np.argsort(numbers, kind="stable")
-    ranks, firsts = np.unique(numbers[order], return_index=True)
-    columns = [samples[name].to_numpy(dtype=np.float64)[order] for name in _SUMMED]
-    parts = np.split(np.stack(columns, axis=1), firsts[1:])
-    return dict(zip(ranks.tolist(), parts, strict=True))
+def _windows_of(samples: pd.DataFrame) -> dict[tuple[str, str], dict[int, Float64s]]:
+    """The windows of each rank by pass and measure."""
+    keys = ["pass_id", "measure", "rank"]
+    number = samples.groupby(keys, observed=True).ngroup().to_numpy()
+    order = np.argsort(number, kind="stable")
+    values = samples[list(_SUMMED)].to_numpy(dtype=np.float64)
+    columns = [samples[name].array for name in keys]
+    found: dict[tuple[str, str], dict[int, Float64s]] = {}
+    for rows in np.split(order, np.flatnonzero(np.diff(number[order])) + 1) if len(order) else ():
+        pass_id, measure, rank = (column[rows[0]] for column in columns)
+        found.setdefault((str(pass_id), str(measure)), {})[int(rank)] = values[rows]
+    return found
 
 
 def _rows(

@@ -167,14 +167,14 @@ class _Reader:
         )
 
     def step(self, line: StepLine) -> None:
-        lengths, recorded, waited = part_lengths(line), intervals(line), waits(line)
+        recorded, waited = intervals(line), waits(line)
         row = (
             whole(line["step"]),
             int(bool(line["warmup"])),
             whole(line["start_ns"]),
             whole(line["dur_ns"]),
             whole(line["samples"]),
-            *lengths,
+            *part_lengths(line, recorded),
         )
         if line["dur_ns"] <= 0 or line["samples"] <= 0:
             raise ValueError("a step takes time and samples")

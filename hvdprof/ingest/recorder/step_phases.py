@@ -37,28 +37,32 @@ COLUMNS = (
 WAIT_COLUMNS = ("row", "kind", "number", "own_ns", "blocked_ns", "num_ranks")
 
 
-def part_lengths(line: StepLine) -> tuple[int, ...]:
+def part_lengths(line: StepLine, recorded: Sequence[tuple[str, int, int]]) -> tuple[int, ...]:
     """The length of each of ``model.causes.RECORDED_PARTS`` in a step, ns, or ``UNSEEN``.
 
     Blocked time is subtracted from the phase in which it lies, so that no time counts twice;
     ``outside`` is the rest of the step, so that the parts sum to its length exactly (it is
     negative where a script nests its phases). Unknown blocked time is part of it.
 
+    Args:
+        line: A ``step`` line.
+        recorded: Its ``intervals``.
+
     Raises:
-        KeyError, TypeError, ValueError: The line is damaged.
+        ValueError: A length is out of range.
     """
+    num_phases = len(line["phases"])
     pieces = [
-        (name, *_interval(offset, length))
-        for name, offset, length in line["phases"]
-        if name != "blocked"
+        (name, offset, offset + length)
+        for place, (name, offset, length) in enumerate(recorded)
+        if name != "blocked" or place >= num_phases
     ]
-    pieces += [("blocked", *_interval(*blocked)) for blocked in _known_blocked(line)]
     lengths = dict.fromkeys(RECORDED_PARTS, 0) | summed_lengths(pieces)
     lengths["outside"] = whole(line["dur_ns"]) - sum(lengths.values())
-    checked = {name: whole(length) for name, length in lengths.items()}
+    whole(min(lengths.values())), whole(max(lengths.values()))
     if line["blocked"] is None:
-        checked["blocked"] = UNSEEN
-    return tuple(checked.values())
+        lengths["blocked"] = UNSEEN
+    return tuple(lengths.values())
 
 
 def summed_lengths(pieces: Sequence[tuple[str, int, int]]) -> dict[str, int]:
@@ -72,14 +76,11 @@ def summed_lengths(pieces: Sequence[tuple[str, int, int]]) -> dict[str, int]:
     for name, start, stop in pieces:
         if name not in RECORDED_PARTS or name == "outside":
             continue
-        covered = 0
-        if name != "blocked":
-            covered = sum(
-                max(0, min(stop, high) - max(start, low))
-                for low, high in blocked
-                if low < stop and high > start
-            )
-        lengths[name] = lengths.get(name, 0) + stop - start - covered
+        length = stop - start
+        for first, last in blocked if name != "blocked" else ():
+            if first < stop and last > start:
+                length -= min(stop, last) - max(start, first)
+        lengths[name] = lengths.get(name, 0) + length
     return lengths
 
 
@@ -130,11 +131,6 @@ def evaluation_end(line: StepLine, pieces: Sequence[tuple[str, int, int]]) -> in
 def _known_blocked(line: StepLine) -> Sequence[Interval]:
     """Offsets and lengths of blocked times; none where they are unknown."""
     return () if line["blocked"] is None else line["blocked"]
-
-
-def _interval(offset: int, length: int) -> Interval:
-    start = whole(offset)
-    return start, start + whole(length)
 
 
 def _int64s() -> "array[int]":

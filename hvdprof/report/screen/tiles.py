@@ -101,13 +101,12 @@ def tiles(analysis: RunAnalysis, cell: FrameRow | None = None) -> tuple[Tile, ..
 def verdict_cell(analysis: RunAnalysis) -> FrameRow | None:
     """The row of SCALING that the verdict is about; None where nothing is measured."""
     verdict = analysis.verdict
-    wanted = (verdict.model, verdict.np, verdict.engine)
-    rows = analysis.scaling.to_dict("records")
-    for row in rows:
-        if (row["model"], row["np"], row["engine"]) == wanted and has_no_toggles(row):
-            return row
-    same = [row for row in rows if (row["model"], row["np"]) == (verdict.model, verdict.np)]
-    return same[-1] if same else None
+    scaling, wanted = analysis.scaling, (verdict.model, verdict.np)
+    places = zip(scaling["model"].tolist(), scaling["np"].tolist(), strict=True)
+    same = [number for number, place in enumerate(places) if place == wanted]
+    rows = scaling.iloc[same].to_dict("records") if same else []
+    own = (row for row in rows if row["engine"] == verdict.engine and has_no_toggles(row))
+    return next(own, rows[-1] if rows else None)
 
 
 def _efficiency(row: FrameRow) -> Tile:

@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.cause_names import cause_name, place_of, ranks_of, within
 from hvdprof.model.causes import PAUSE, STRAGGLER
-from hvdprof.model.cell_key import LAUNCH, is_finished, of_base_cell, place_name
+from hvdprof.model.cell_key import LAUNCH, finished_launches, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.line_tables import LINE_CAUSES, LINE_SAMPLING, LINES
@@ -251,10 +251,12 @@ def caused_wait_sections(analysis: RunAnalysis) -> tuple[Section, ...]:
 def of_verdict(analysis: RunAnalysis, name: str) -> pd.DataFrame:
     """The rows of a table of the analysis or the run that speak for the verdict's cell."""
     verdict, segments = analysis.verdict, analysis.run.segments
-    measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
-    of_cell = of_base_cell(measured, verdict.model, verdict.np, verdict.engine)
+    measured = segments[(segments["mode"] == "throughput").to_numpy()]
+    own = set(finished_launches(of_base_cell(measured, verdict.model, verdict.np, verdict.engine)))
     table = analysis.run.table(name) if name in analysis.run.frames else analysis.table(name)
-    return as_text(table, LAUNCH).merge(as_text(of_cell[LAUNCH], LAUNCH), on=LAUNCH)
+    launches = zip(*(table[name].tolist() for name in LAUNCH), strict=True)
+    rows = [row for row, launch in enumerate(launches) if launch in own]
+    return as_text(table.iloc[rows], LAUNCH).reset_index(drop=True)
 
 
 def _causes(analysis: RunAnalysis) -> pd.DataFrame:

@@ -233,8 +233,9 @@ def _energy(analysis: RunAnalysis, own: pd.DataFrame) -> Iterator[str]:
 
 
 def _row_of(table: pd.DataFrame, key: tuple[str, ...]) -> FrameRow | None:
-    rows = table.astype(dict.fromkeys(LAUNCH, str)).to_dict("records")
-    return next((row for row in rows if tuple(row[name] for name in LAUNCH) == key), None)
+    places = zip(*(table[name].tolist() for name in LAUNCH), strict=True)
+    own = next((place for place, launch in enumerate(places) if launch == key), None)
+    return None if own is None else table.iloc[[own]].to_dict("records")[0]
 
 
 def _loss(analysis: RunAnalysis, segment: FrameRow, day_kwh: float) -> str:

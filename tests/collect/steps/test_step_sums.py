@@ -54,7 +54,11 @@ def steps(draw: st.DrawFn) -> Any:
 
 @given(steps())
 def test_parts_are_those_of_a_full_recording(line: Any) -> None:
-    of_full = dict(zip(RECORDED_PARTS, step_phases.part_lengths(line), strict=True))
+    of_full = dict(
+        zip(
+            RECORDED_PARTS, step_phases.part_lengths(line, step_phases.intervals(line)), strict=True
+        )
+    )
     lengths = part_lengths(line)
     assert {part: lengths.get(part, 0) for part in PHASE_PARTS} == {
         part: of_full[part] for part in PHASE_PARTS

@@ -8,7 +8,7 @@ from hvdprof.model.causes import RECORDED_PARTS
 
 def parts(dur_ns: int, phases: list[list[object]], blocked: list[list[int]]) -> dict[str, int]:
     line = {"dur_ns": dur_ns, "phases": phases, "blocked": blocked}
-    return dict(zip(RECORDED_PARTS, part_lengths(line), strict=True))
+    return dict(zip(RECORDED_PARTS, part_lengths(line, intervals(line)), strict=True))
 
 
 def test_blocked_time_is_taken_out_of_the_phase_it_lies_in() -> None:
@@ -36,15 +36,16 @@ def test_blocked_time_is_taken_out_of_the_phase_it_lies_in() -> None:
 
 def test_unobserved_blocked_time_lies_in_the_rest_of_the_step() -> None:
     line = {"dur_ns": 100, "phases": [["data", 0, 10]], "blocked": None}
-    found = dict(zip(RECORDED_PARTS, part_lengths(line), strict=True))
+    found = dict(zip(RECORDED_PARTS, part_lengths(line, intervals(line)), strict=True))
     assert (found["data"], found["blocked"], found["outside"]) == (10, UNSEEN, 90)
     assert intervals(line) == [("data", 0, 10)]
 
 
 @pytest.mark.parametrize("blocked", [0, False, [[1]], [[UNSEEN, 1]]])
 def test_damaged_blocked_time_is_no_blocked_time(blocked: object) -> None:
+    line = {"dur_ns": 100, "phases": [], "blocked": blocked}
     with pytest.raises((TypeError, ValueError)):
-        part_lengths({"dur_ns": 100, "phases": [], "blocked": blocked})
+        part_lengths(line, intervals(line))
 
 
 def test_phases_of_the_scripts_own_are_other_time() -> None:
