@@ -137,10 +137,10 @@ def read_printed_file(
     inspector = next(reader for reader in readers if isinstance(reader, NcclInspector))
     rates = next(reader for reader in readers if isinstance(reader, PrintedRates))
     processes = NcclProcesses()
-    patterns, chosen = tuple[str, ...](), EVERY_LINE
+    patterns, searched, chosen = tuple[str, ...](), tuple[str, ...](), EVERY_LINE
 
     def wanted() -> str:
-        nonlocal patterns, chosen
+        nonlocal patterns, searched, chosen
         patterns = tuple([reader.wanted for reader in readers])
         searched = (*patterns, _NCCL) if len(processes.found) < 2 else patterns
         chosen = EVERY_LINE if EVERY_LINE in patterns else any_of(searched)
@@ -152,7 +152,7 @@ def read_printed_file(
         if behind > place or chosen == EVERY_LINE:
             return behind
         behind = inspector.read_ahead(part, place)
-        return behind if behind > place else rates.read_ahead(part, place, chosen, patterns)
+        return behind if behind > place else rates.read_ahead(part, place, chosen, searched)
 
     try:
         for tagged in source.lines(wanted, ahead):

@@ -8,11 +8,13 @@ Tested in ``tests/ingest/rates/test_alike_lines.py``.
 
 import re
 from bisect import bisect_left
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hvdprof.ingest.rates.formats import BARS, kinds_of
 from hvdprof.ingest.rates.rate_format import STEP, RateFormat, RateLines
@@ -32,6 +34,9 @@ _BARE_BAR = re.compile(
 _MAY_CONTINUE = re.compile(r"\s*(?:epoch|train)|\s*[^\S ]", re.IGNORECASE)
 """How a line begins that is no bar by itself, but may be one with the next."""
 
+_DIGITS_OF_PATTERN = re.compile(
+    r"\\x[0-9A-Fa-f]{2}|\\.|\{[0-9,]*\}|(\[\^?(?:\\.|[^\]\\])+\])|([0-9])"
+)
 _LITERAL_DIGIT = re.compile(r"(?:\\u[0-9]{4}|\[0-9|\{[0-9,]+\})|([0-9])")
 _NUMBER = re.compile(r"[0-9][0-9,]*(?:\.([0-9]+))?")
 _MOST_DIGITS = 15
@@ -89,7 +94,7 @@ class AlikeLines:
             return place, []
         if (part, wanted) != self._looked_at:
             self._looked_at = part, wanted
-            self._look_at(part, part.places(wanted), patterns)
+            self._look_at(part, wanted, patterns)
         if not self._is_read[place]:
             return place, []
         after = bisect_left(self._others, place)
@@ -102,22 +107,32 @@ class AlikeLines:
             found += [(kind, lines.iloc[first:behind])] * (behind > first)
         return end, found
 
-    def _look_at(self, part: UntouchedLines, found: Int64s, patterns: Patterns) -> None:
+    def _look_at(self, part: UntouchedLines, wanted: str, patterns: Patterns) -> None:
         block, self._found = part.block, []
         self._is_read = np.zeros(len(part), dtype=np.bool_)
+        others = any_of(tuple(pattern for pattern in patterns if pattern != self._own))
+        forms = suspects = None
+        if (part.prefix_of >= 0).any() and of_any_digits(self._own) == self._own:
+            # Draws have few forms, so that each is searched once.
+            forms = _forms_of(part).dictionary_encode()
+            suspects = _of_form(forms, others)
+            is_wanted = np.zeros(len(part), dtype=np.bool_)
+            is_wanted[_of_form(forms, self._own)] = True
+            is_wanted[matching(block.data, block.bounds, others, suspects)] = True
+            part.known_places[wanted] = np.flatnonzero(is_wanted)
+        found = part.places(wanted)
         is_own = np.diff(block.bounds)[found] < _LONGEST
         # The file may end within its last line.
         is_own &= (found < len(part) - 1) | block.data.endswith(b"\n")
         own = found[is_own]
         if len(own) >= _FEWEST:
-            others = any_of(tuple(pattern for pattern in patterns if pattern != self._own))
-            own = np.setdiff1d(own, matching(block.data, block.bounds, others, own), True)
-            self._read(part, own)
+            looked_at = own if suspects is None else suspects
+            own = np.setdiff1d(own, matching(block.data, block.bounds, others, looked_at), True)
+            forms = _forms_of(part) if forms is None else forms
+            self._read(part, own, forms.take(pa.array(own)).dictionary_encode())
         self._others = found[~self._is_read[found]].tolist()
 
-    def _read(self, part: UntouchedLines, places: Int64s) -> None:
-        lines = as_lines(part.block.data.translate(_SAME_DIGITS), part.block.bounds)
-        coded = lines.take(pa.array(places)).dictionary_encode()
+    def _read(self, part: UntouchedLines, places: Int64s, coded: pa.DictionaryArray) -> None:
         code = 2 * coded.indices.to_numpy() + (part.prefix_of[places] >= 0)
         first = np.full(2 * len(coded.dictionary), -1)
         first[code[::-1]] = places[::-1]
@@ -159,6 +174,29 @@ class AlikeLines:
                 self._forms.clear()
             self._forms[key] = _form_of(part, place, is_draw=key[1])
         return self._forms[key]
+
+
+@cache
+def of_any_digits(pattern: str) -> str:
+    """A pattern that finds, with other digits, all that a pattern finds; the same if no more."""
+
+    def widened(found: re.Match[str]) -> str:
+        if found[1]:
+            return "(?s:.)" if re.search("[0-9]", found[1].replace("0-9", "")) else found[0]
+        return "[0-9]" if found[2] else found[0]
+
+    return _DIGITS_OF_PATTERN.sub(widened, pattern)
+
+
+def _forms_of(part: UntouchedLines) -> pa.BinaryArray:
+    return as_lines(part.block.data.translate(_SAME_DIGITS), part.block.bounds)
+
+
+def _of_form(forms: pa.DictionaryArray, pattern: str) -> Int64s:
+    """The places of the lines whose form a pattern may find, whatever their digits."""
+    found = pc.match_substring_regex(forms.dictionary, of_any_digits(pattern))
+    is_found = found.to_numpy(zero_copy_only=False)
+    return np.flatnonzero(is_found[forms.indices.to_numpy()])
 
 
 def _form_of(part: UntouchedLines, place: int, *, is_draw: bool) -> _Form | None:

@@ -212,12 +212,13 @@ class UntouchedLines:
         numbers: The number of each line.
         prefix_of: The line whose log prefix counts for a draw; -1 where it stands in the line.
         is_plain: No line has more log prefixes than it shows itself.
+        known_places: What ``places`` gives among all lines, by pattern, as far as it is known.
     """
 
     def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
         self.block, self.log = block, log
         self._has_cr = b"\r" in block.data
-        self._places: dict[str, npt.NDArray[np.int64]] = {}
+        self.known_places: dict[str, npt.NDArray[np.int64]] = {}
         self.numbers: list[int] = (block.places + first).tolist()
         self.prefix_of = np.full(len(block), -1)
         self.is_plain = log.is_plain
@@ -230,9 +231,9 @@ class UntouchedLines:
         """Where those are that a pattern finds, among all or some."""
         if among is not None:
             return matching(self.block.data, self.block.bounds, pattern, among)
-        if pattern not in self._places:
-            self._places[pattern] = matching(self.block.data, self.block.bounds, pattern)
-        return self._places[pattern]
+        if pattern not in self.known_places:
+            self.known_places[pattern] = matching(self.block.data, self.block.bounds, pattern)
+        return self.known_places[pattern]
 
     def line(self, place: int) -> PrintedLine | None:
         """One line; None where the next continues it."""

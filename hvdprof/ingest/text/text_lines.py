@@ -62,7 +62,9 @@ class TextBlock:
         """The same with the draws of bars over themselves as pieces of their own."""
         raw, drawn = np.frombuffer(self.data, np.uint8), copy(self)
         is_next = (raw[:-1] == _RETURN[0]) & (raw[1:] != _RETURN[0]) & (raw[1:] != _NEWLINE)
-        drawn.bounds = np.union1d(self.bounds, np.flatnonzero(is_next) + 1)
+        begins = np.concatenate(([False], is_next, [False]))
+        begins[self.bounds] = True
+        drawn.bounds = np.flatnonzero(begins)
         lines = np.searchsorted(self.bounds, drawn.bounds[:-1], side="right") - 1
         drawn.places, drawn._bounds = self.places[lines], drawn.bounds.tolist()
         return drawn

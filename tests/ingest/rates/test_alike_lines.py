@@ -3,13 +3,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
+from hvdprof.ingest.logs.printed_file import PARTS, PrintedFile, read_printed_file
 from hvdprof.ingest.logs.printed_rates import PrintedRates
 from hvdprof.ingest.rates import alike_lines
+from hvdprof.ingest.rates.alike_lines import of_any_digits
+from hvdprof.ingest.text.line_filter import matching_texts
 from hvdprof.ingest.text.log_lines import PrintedLine
 from tests.builders.examples import examples
 from tests.ingest.rates.test_rate_formats import SAMPLES
@@ -148,6 +151,53 @@ def test_most_bars_of_a_long_log_are_read_at_once(
     expected = [(n, n % 2, n, 1 / (n + 0.5), (2 * n + 1) * 500_000_000) for n in range(1, 101)]
     assert rates(path) == expected[1:]
     assert len(taken) == 1
+
+
+def test_patterns_of_any_digits_are_those_of_lines_with_other_digits() -> None:
+    assert of_any_digits(r"\d{1,9}it/s [0-9]+[\d,]* [a-z_]") == r"\d{1,9}it/s [0-9]+[\d,]* [a-z_]"
+    assert of_any_digits(r"\b137\b|\x1b\[f[45]") == r"\b[0-9][0-9][0-9]\b|\x1b\[f(?s:.)"
+    assert of_any_digits(r"[^1-9]|[0-9A-F2]{1,2}") == r"(?s:.)|(?s:.){1,2}"
+    own = PrintedRates("job.log").wanted
+    assert of_any_digits(own) == own
+
+
+def test_what_a_pattern_finds_is_found_by_its_form() -> None:
+    numbers = random.Random(3)
+    words = [
+        *(
+            "exited with exitcode : -9",
+            "137 ",
+            "oom-kill ",
+            "Thread 0x7f (idle",
+            "#0 0x12",
+            "float16 ",
+        ),
+        *(
+            "8 f8e4m3 ",
+            "fp8_e5m2 ",
+            "p2p_perf",
+            "## 4",
+            "np\t8",
+            "rank 7 died from",
+            "Rank 3 -- GPU",
+        ),
+        *(
+            "world_size: 16",
+            "2026-11-20 21:56:09.123456: I a.cc:77] ",
+            "1250 / 3000 ",
+            "\u2588 3it/s",
+        ),
+    ]
+    lines = ["".join(numbers.choices(words, k=numbers.randint(1, 4))) for _ in range(3000)]
+    forms = [re.sub("[0-9]", "0", line) for line in lines]
+    patterns = {reader.wanted for part in PARTS if (reader := part("job.log")).wanted}
+    found = {pattern: matching_texts(lines, pattern) for pattern in patterns}
+    for pattern, places in found.items():
+        by_form = matching_texts(forms, of_any_digits(pattern))
+        assert np.isin(places, by_form).all()
+        if of_any_digits(pattern) == pattern:
+            assert places.tolist() == by_form.tolist()
+    assert sum(map(len, found.values())) > 3000
 
 
 def test_the_rank_of_a_draw_is_that_of_its_line(tmp_path: Path) -> None:
