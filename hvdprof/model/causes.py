@@ -19,7 +19,7 @@ OWN_WORK = "own-work"
 """Time of the normal ranks in steps without phases, a term of comparisons alone."""
 
 SHARED_PHASES: tuple[str, ...] = ("forward", "backward", "optimizer")
-"""Time of the normal ranks in these phases, terms of comparisons alone."""
+"""The phases of computing: time of the normal ranks there makes terms of comparisons alone."""
 
 CAUSES: dict[str, str] = {
     STRAGGLER: "straggler",

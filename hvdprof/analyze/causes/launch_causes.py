@@ -8,11 +8,12 @@ import numpy as np
 from hvdprof.analyze.causes.shapley import shapley
 from hvdprof.analyze.ranks.account import shared
 from hvdprof.analyze.ranks.named_cause import FROM_STEP, GROWING, PAUSE, PERSISTENT, NamedCause
-from hvdprof.analyze.ranks.queues import QueueWaits, queue_waits, without_waits
+from hvdprof.analyze.ranks.queues import queue_waits, without_waits
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
+from hvdprof.model.causes import SHARED_PHASES
 
 RARE_SHARE = 1 / 3
 """A cause that acts in a smaller share of the steps of each rank is rare, unless it lasts."""
@@ -132,10 +133,7 @@ def _median_where(times: Times, mask: Bools) -> Times:
 
 
 DATA, COMPUTE, OUTSIDE = "data", "compute", "outside"
-"""Parts of a step: the data phase; forward, backward and optimizer; all that is in none of them."""
-
-COMPUTE_PHASES = ("forward", "backward", "optimizer")
-"""The phases of COMPUTE."""
+"""Parts of a step: the data phase; SHARED_PHASES; all that is in none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +195,8 @@ def launch_causes(times: RankTimes, named: Sequence[Sequence[NamedCause]]) -> La
         named: For each named cause of the cell its members in this launch.
     """
     whole = times.job_ns
-    waits = _queue_waits(times)
+    # Of one rank, or without phases, the waits are in its own time.
+    waits = queue_waits(times) if len(times.ranks) > 1 and times.has_phases else None
     of_queues = [] if waits is None else [_by_place(times, waits.waits_ns)]
     if waits is not None:
         times = without_waits(times, waits)
@@ -229,13 +228,8 @@ def launch_causes(times: RankTimes, named: Sequence[Sequence[NamedCause]]) -> La
         transfer=transfer,
         normal_share=share,
         normal=_of_normal_ranks(in_phase),
-        phases={name: in_phase[name] for name in COMPUTE_PHASES} if in_phase else {},
+        phases={name: in_phase[name] for name in SHARED_PHASES} if in_phase else {},
     )
-
-
-def _queue_waits(times: RankTimes) -> QueueWaits | None:
-    """Of one rank, or without phases, the waits are in its own time."""
-    return queue_waits(times) if len(times.ranks) > 1 and times.has_phases else None
 
 
 def _by_place(times: RankTimes, of_points: Times) -> Times:
@@ -268,7 +262,7 @@ def _in_phases(times: RankTimes, delays: Delays, normal_share: float) -> dict[st
     if (known & times.follows).any():
         known &= times.follows
     own, is_normal = own[known], is_normal[known]
-    names = (DATA, *COMPUTE_PHASES)
+    names = (DATA, *SHARED_PHASES)
     of_names = [own[..., times.phases.index(name)] for name in names]
     rest = own.sum(axis=2) - np.sum(of_names, axis=0)
     common = shared(np.stack([*of_names, rest], axis=2), is_normal=is_normal).sum(axis=0)
@@ -283,6 +277,6 @@ def _of_normal_ranks(in_phase: Mapping[str, float]) -> dict[str, float]:
         return {}
     return {
         DATA: in_phase[DATA],
-        COMPUTE: sum(in_phase[name] for name in COMPUTE_PHASES),
+        COMPUTE: sum(in_phase[name] for name in SHARED_PHASES),
         OUTSIDE: in_phase[OUTSIDE],
     }

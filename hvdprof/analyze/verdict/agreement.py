@@ -17,6 +17,7 @@ from hvdprof.model.causes import (
     COMPUTE_INFLATION,
     INPUT_BOUND,
     OUTSIDE_PHASES,
+    SHARED_PHASES,
     STRAGGLER,
 )
 from hvdprof.model.cell_key import LAUNCH, of_base_cell
@@ -30,7 +31,7 @@ from hvdprof.rundir.manifest import Mode
 PHASES_OF_ALL: Mapping[str, tuple[str, ...]] = {
     INPUT_BOUND: ("data",),
     OUTSIDE_PHASES: ("outside", "before_update"),
-    COMPUTE_INFLATION: ("forward", "backward", "optimizer"),
+    COMPUTE_INFLATION: SHARED_PHASES,
 }
 """The phases of the terms that all ranks share."""
 
