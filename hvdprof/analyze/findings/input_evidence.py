@@ -127,10 +127,9 @@ def input_evidence(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) ->
     if facts.is_ready and without_core >= WITHOUT_CORE:
         lacking = f"To take one over they had no core for {share} of the time."
         return InputEvidence(f"{text} {lacking}", FREE_CORES, is_ready=True)
-    if facts.starts_late:
-        return InputEvidence(text, _KEEP_WORKERS)
     # Also where they could not make a batch per step if they were busy all the time.
-    if facts.busy >= BUSY_WORKERS or facts.wanted > facts.number:
+    is_slow = facts.busy >= BUSY_WORKERS or facts.wanted > facts.number
+    if is_slow and not facts.starts_late:
         return InputEvidence(text, _more_workers(facts), is_waiting=facts.awake < HALF)
     return InputEvidence(text, _behind_workers(facts), has_batches=facts.is_ready)
 
@@ -141,8 +140,8 @@ def _more_workers(facts: InputFacts) -> Advice:
     if math.isnan(fits):
         return Advice() if number else _FIRST_WORKERS.formatted(number="...")
     most = min(number + int(fits), max(number, MOST_WORKERS))
-    # One alone may be needed for what varies.
-    needed = most if math.isnan(facts.wanted) else max(_whole(facts.wanted), number + 1)
+    # One alone may be needed for what varies. A measurement is no more exact than a tenth.
+    needed = most if math.isnan(facts.wanted) else max(math.ceil(facts.wanted - 0.1), number + 1)
     if most <= number:
         stages = facts.worker_stages if number else facts.main_stages
         return _CHEAPER_COLLATE if stages.get(COLLATE, 0.0) >= HALF else _CHEAPER
@@ -192,11 +191,6 @@ def _fitting(facts: InputFacts) -> float:
     if math.isnan(facts.idle_cores):
         return math.nan
     return float(int(min(facts.idle_cores / facts.num_ranks, MOST_WORKERS)))
-
-
-def _whole(number: float) -> int:
-    """Upwards, but for a tenth: a measurement is no more exact."""
-    return math.ceil(number - 0.1)
 
 
 _TITLES = {

@@ -122,6 +122,25 @@ def test_a_named_straggler_is_not_compared_with_the_normal_ranks():
     assert not any("overhead of rank" in title for title in titles)
 
 
+@pytest.mark.parametrize(
+    ("phase", "ranks", "asked"),
+    [("data", "1", (0,)), ("forward", "1", ()), ("data", "0, 1", ())],
+)
+def test_the_input_beside_a_straggler_is_that_of_the_other_ranks(monkeypatch, phase, ranks, asked):
+    seen = []
+    rules = "hvdprof.analyze.findings.run_rules.shared_phase_rules.input_evidence"
+
+    def stages(_evidence, _cell, own):
+        seen.append(own)
+        return InputEvidence("", advice("add workers"))
+
+    monkeypatch.setattr(rules, stages)
+    of_all, late = term("input-bound", 0.3), straggler("persistent", ranks=ranks, phase=phase)
+    causes = ("waterfall", pd.concat([of_all[1], late[1]], ignore_index=True))
+    findings(evidence([causes, spent("input-bound", 9.0, 40.0)]))
+    assert seen == [asked]
+
+
 def both_parts(between, before):
     """BREAKDOWN with the time of each rank between steps and before the update, ms."""
     rows = [

@@ -20,7 +20,7 @@ from hvdprof.analyze.findings.cell_finding import (
     mark_data,
 )
 from hvdprof.analyze.findings.copy_evidence import HALF, copy_evidence
-from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.input_evidence import InputEvidence, input_evidence
 from hvdprof.analyze.findings.line_evidence import NO_LINES, line_evidence
@@ -72,7 +72,8 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
         longest = _longest_waits(evidence, cause)
-        stages = input_evidence(evidence, cell, longest.ranks if longest else ())
+        own = longest.ranks if longest else _beside_stragglers(evidence, cell)
+        stages = input_evidence(evidence, cell, own)
         # Where batches are ready, the lines that make them are not what to change.
         lines = NO_LINES if stages.is_ready else line_evidence(evidence, cause)
         copies = copy_evidence(evidence, cell, longest.ranks if longest else ())
@@ -99,6 +100,18 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             **cost,
             **lines.columns,
         )
+
+
+def _beside_stragglers(evidence: Evidence, cell: Cell) -> tuple[int, ...]:
+    """The ranks but those that are named for their data phase; empty where none is."""
+    named = _stragglers(evidence, cell, ["data"])
+    return tuple(rank for rank in range(int(cell["np"])) if named and rank not in named)
+
+
+def _stragglers(evidence: Evidence, cell: Cell, phases: Sequence[str] = ()) -> set[int]:
+    """The ranks that are named, of these phases or of all."""
+    rows = [row for row in evidence.causes_of(cell) if row["term"] == STRAGGLER]
+    return {n for row in rows if not phases or row["phase"] in phases for n in ranks_of(row)}
 
 
 def _with_those_of_baseline(
@@ -235,12 +248,7 @@ def _times_by_rank(
     cell = cause.cell
     rows = evidence.rows_of(evidence.table(BREAKDOWN.name), cell)
     rows = rows[rows["part"].isin(parts)]
-    named = {
-        rank
-        for row in evidence.causes_of(cell)
-        if row["term"] == STRAGGLER
-        for rank in ranks_of(row)
-    }
+    named = _stragglers(evidence, cell)
     by_launch = rows.groupby([*LAUNCH, "rank"], observed=True)["time_ns"].sum()
     means = by_launch.groupby("rank").mean()
     return {int(str(rank)): float(ns) for rank, ns in means.items() if int(str(rank)) not in named}
