@@ -14,14 +14,16 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.arrays import Float64s, FrameRow
 from hvdprof.model.cause_names import ranks_of
-from hvdprof.model.causes import STRAGGLER
+from hvdprof.model.causes import SHARED_PHASES, STRAGGLER
 from hvdprof.model.cell_key import LAUNCH, Mode, of_base_cell
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.waiting_tables import RANK_COSTS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.report.screen.tiles import is_too_busy
+from hvdprof.rundir.recording.sample_format import CORE_WAIT
 
 PHASES: dict[str, str] = {
     "data": "data",
@@ -98,7 +100,7 @@ def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
     if is_too_busy(analysis, cell):
         return None
     key = str(cell["model"]), int(cell["np"]), str(cell["engine"])
-    rows = _of_cell(analysis, *key)
+    rows = _of_cell(analysis, RANK_COSTS.name, *key)
     later = _later(rows)
     if later is None:
         return None
@@ -107,7 +109,8 @@ def rank_phases(analysis: RunAnalysis, cell: FrameRow) -> RankPhases | None:
     if outlier is not None:
         causes = of_base_cell(analysis.table(WATERFALL.name), *key)
         is_named = any(outlier.rank in ranks_of(row) for row in causes.to_dict("records"))
-        cost = _cost(causes, outlier.rank) if is_named else _unnamed(rows, outlier)
+        waits = _of_cell(analysis, RANK_MACHINE.name, *key)
+        cost = _cost(causes, outlier.rank) if is_named else _unnamed(rows, waits, outlier)
     sentence = f"{_sentence(outlier)} {cost}".rstrip()
     order = np.argsort(-np.abs(later.shares).max(axis=1), kind="stable")[:MOST_RANKS]
     shown = np.sort(order)
@@ -184,15 +187,18 @@ class _Later:
     shares: Float64s
 
 
-def _of_cell(analysis: RunAnalysis, model: str, num_ranks: int, engine: str) -> pd.DataFrame:
-    """RANK_COSTS of the launches of a cell; the shares are those of their mean step."""
+def _of_cell(
+    analysis: RunAnalysis, table: str, model: str, num_ranks: int, engine: str
+) -> pd.DataFrame:
+    """The rows of a table that are of the launches of a cell; shares are of their mean step."""
     segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
     own = as_text((timed if len(timed) else segments)[LAUNCH], LAUNCH)
-    rows = as_text(analysis.table(RANK_COSTS.name), LAUNCH).merge(own, on=list(LAUNCH))
+    rows = as_text(analysis.table(table), LAUNCH).merge(own, on=list(LAUNCH))
     launches = as_text(analysis.table(LAUNCHES.name), LAUNCH)
     step_ns = launches.merge(rows[list(LAUNCH)].drop_duplicates())["step_time_ns"].mean()
-    return rows.assign(later_share=rows["later_ns"] / step_ns, cost_share=rows["cost_ns"] / step_ns)
+    shares = {"later_share": "later_ns", "cost_share": "cost_ns"}
+    return rows.assign(**{name: rows[ns] / step_ns for name, ns in shares.items() if ns in rows})
 
 
 def _later(rows: pd.DataFrame) -> _Later | None:
@@ -254,13 +260,18 @@ def _sentence(outlier: _Outlier | None) -> str:
     return f"Rank {outlier.rank} is slower by {slower} {place} ({share} of the mean step)."
 
 
-def _unnamed(rank_costs: pd.DataFrame, outlier: _Outlier) -> str:
-    """What a rank that no cause names costs there; a large cost may be chance."""
+def _unnamed(rank_costs: pd.DataFrame, machine: pd.DataFrame, outlier: _Outlier) -> str:
+    """What a rank that no cause names costs there; a large cost may be chance, or other load."""
     phase = next(name for name, title in PHASES.items() if title == outlier.phase)
     is_own = (rank_costs["rank"] == outlier.rank) & (rank_costs["phase"] == phase)
     cost_ns, share = rank_costs.loc[is_own, ["cost_ns", "cost_share"]].mean()
     if share >= _LARGE:
-        return "No cause names this rank: it may be chance."
+        is_wait = (machine["rank"] == outlier.rank) & (machine["measure"] == CORE_WAIT)
+        waits = float(machine.loc[is_wait.to_numpy(dtype=bool), "mean"].mean())
+        if phase not in SHARED_PHASES or not waits >= share:
+            return "No cause names this rank: it may be chance."
+        had_none = f"it had none for {units.percent(waits, 0)} of the time in which it could run"
+        return f"No cause names this rank: it may be chance, or waits for a core ({had_none})."
     if not cost_ns > 0:
         return "Its delays there cost the step nothing."
     cost = f"{units.milliseconds(cost_ns, _DIGITS)} per step ({units.percent(share, 0)})"

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.report.screen.rank_phases import MOST_RANKS, PHASES, phase_costs, rank_phases
 from hvdprof.report.screen.tiles import verdict_cell
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
@@ -54,6 +55,22 @@ def test_a_slow_rank_that_is_no_named_straggler_has_no_cost(tmp_path):
     assert strip.sentence == f"{slower} No cause names this rank: it may be chance."
     causes.loc[causes["term"] == "straggler", "ranks"] = "1, 2"
     assert rank_phases(finished, verdict_cell(finished)).sentence == slower
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("waits", "says_so"), [(0.9, True), (0.1, False)])
+def test_a_slow_rank_without_a_name_may_have_waited_for_a_core(tmp_path, waits, says_so):
+    finished = analysis_of(tmp_path / "run", with_a_straggler(4, rank=2))
+    causes = finished.table("waterfall")
+    causes.loc[causes["term"] == "straggler", "ranks"] = "3"
+    own = finished.table("rank_costs").query("rank == 2").iloc[0]
+    row = {name: own[name] for name in ("pass_id", "segment", "rank")}
+    numbers = {one.name: 0 for one in RANK_MACHINE.columns if one.name not in row}
+    machine = RANK_MACHINE.frame([row | numbers | {"measure": "core_wait", "mean": waits}])
+    busy = replace(finished, derived={**finished.derived, "rank_machine": machine})
+    said = rank_phases(busy, verdict_cell(busy)).sentence
+    assert ("waits for a core (it had none for 90 % of the time" in said) == says_so
+    assert "No cause names this rank: it may be chance" in said
 
 
 @pytest.mark.heavy
