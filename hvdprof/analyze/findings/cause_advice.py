@@ -205,6 +205,12 @@ def explains(load: OtherLoad, row: FrameRow) -> bool:
     return load.can_cost(float(row["share"]), num_ranks_delayed(row))
 
 
+def is_crowded(evidence: Evidence, cause: CostlyCause) -> bool:
+    """Whether other processes can be the cause, of a job on one host; unknown for other hosts."""
+    setting = cell_setting(evidence.run, cause.cell)
+    return setting.num_hosts <= 1 and explains(setting.load, cause.row)
+
+
 def num_ranks_delayed(row: FrameRow) -> int:
     """The ranks that must lose time for a row of WATERFALL.
 

@@ -257,10 +257,6 @@ ALIKE = 0.7
 """Share of the mean lateness of several ranks from which another one is late with them."""
 
 
-def _delay(place: int, affected: Bools, chance: float) -> Delay:
-    return Delay(STRAGGLER, (place,), affected, is_event=False, chance=min(chance, FALSE_ALARMS))
-
-
 def late_ranks(excess: Times, step_ns: float) -> list[Delay]:
     """The ranks whose excess costs 5 % of the step and is beyond chance, each as a delay.
 
@@ -295,6 +291,7 @@ def late_ranks(excess: Times, step_ns: float) -> list[Delay]:
         for place in sure:
             affected = np.zeros((num_steps, num_ranks), dtype=bool)
             affected[:, place] = True
-            found.append(_delay(int(place), affected, float(chances[place])))
+            chance = min(float(chances[place]), FALSE_ALARMS)
+            found.append(Delay(STRAGGLER, (int(place),), affected, is_event=False, chance=chance))
             rest[:, place] = np.where((total[:, place] > 0)[:, None], 0.0, rest[:, place])
     return found

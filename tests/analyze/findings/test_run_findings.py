@@ -634,6 +634,16 @@ def test_advice_on_other_processes_is_in_the_caveat_not_in_each_finding():
     assert "Run fewer ranks" in row["action"]
 
 
+@pytest.mark.parametrize(
+    ("others", "device", "confidence"),
+    [(1.7, "cpu", "possible"), (0.1, "cpu", "likely"), (1.7, "cuda:0", "likely")],
+)
+def test_transfers_on_cores_beside_other_processes_are_only_possible(others, device, confidence):
+    beside = crowded(others) | {"ranks": ranks(0, 1, num_threads=1, device=device)}
+    (row,) = findings(evidence([term("exposed-transfer", 0.4)], **beside)).to_dict("records")
+    assert row["confidence"] == confidence
+
+
 def test_between_gpus_of_one_host_nccl_is_named_and_the_cores_are_not():
     row = exposed(ranks=ranks(0, 1, device="cuda:0", backend="nccl"))
     assert row["title"] == "Exposed communication between GPUs of one host"

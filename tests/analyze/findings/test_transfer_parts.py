@@ -9,14 +9,16 @@ from hvdprof.analyze.pipeline import findings
 from hvdprof.api import load_run
 from hvdprof.rundir.layout import RunPaths
 from tests.analyze.findings.test_run_findings import (
+    NAMES,
     evidence,
     ranks,
+    scaling,
     segments,
     table,
     term,
 )
 from tests.builders.finding_style import style_faults
-from tests.builders.finished_analysis import manifest, pass_record, segment
+from tests.builders.finished_analysis import cell, manifest, pass_record, segment
 from tests.builders.nccl_log import job, recorded
 from tests.builders.run_directory import PassSpec, write_run
 
@@ -152,3 +154,43 @@ def test_a_response_cache_that_is_too_small_for_the_gradients_is_named(capacity,
     )
 
     assert ("HOROVOD_CACHE_CAPACITY=3000" in row["action"]) == is_small
+
+
+@pytest.mark.parametrize(
+    ("user_ms", "steps", "engine", "is_named"),
+    [
+        (6.0, 40, "horovod", True),
+        (6.0, 40, "ddp", True),
+        # Less than half of the transfer, and a barrier every few steps.
+        (1.5, 40, "horovod", False),
+        (6.0, 4, "horovod", False),
+        # Of FSDP2 the waits for parameters are the transfer.
+        (6.0, 40, "fsdp", False),
+    ],
+)
+def test_collectives_that_the_script_calls_itself_are_no_gradients(
+    user_ms, steps, engine, is_named
+):
+    rows = [
+        {**NAMES, "rank": rank, "step": step, "number": number, "kind": kind, "num_ranks": 2}
+        | {"start_ns": 0, "clock_error_ns": 0}
+        # The other rank waits for the last one to arrive, which is no transfer.
+        | {"dur_ns": int(1e6 * (own + (30 if rank else 0)))}
+        for step in range(steps)
+        for number, (kind, own) in enumerate([("user", user_ms), ("grad_reduce", 2.0)])
+        for rank in (0, 1)
+    ]
+    own = segments(engine=engine)
+    causes = term("exposed-transfer", 0.4, engine=engine)
+    tables = [
+        causes,
+        ("waits", table("waits", *rows)),
+        ("scaling", scaling(cell(num_steps=50, engine=engine))),
+    ]
+    (row,) = findings(evidence(tables, segments=own)).to_dict("records")
+
+    assert (row["title"] == "Exposed collectives of the script") == is_named
+    assert ("75 % of it is in collectives that the script calls itself" in row["evidence"]) == (
+        is_named
+    )
+    assert style_faults(row) == []

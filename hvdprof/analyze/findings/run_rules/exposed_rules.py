@@ -15,6 +15,7 @@ from hvdprof.analyze.findings.advice import (
     sentences,
     set_to,
 )
+from hvdprof.analyze.findings.cause_advice import is_crowded
 from hvdprof.analyze.findings.cell_finding import (
     CostlyCause,
     cell_name,
@@ -30,6 +31,7 @@ from hvdprof.analyze.findings.run_rules.transfer_parts import (
     ONLY_NEGOTIATES,
     executed_share,
     negotiation,
+    of_script,
     trace_differs,
 )
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
@@ -74,6 +76,8 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
         # DDP and FSDP2 negotiate nothing and have no timeline.
         of_torch = cell["engine"] in (DDP_ENGINE, *_OF_TORCH)
         likely = _of_windows(evidence) if light else _likely(evidence, term)
+        on_cores = not cell_setting(evidence.run, cell).on_gpus
+        unsure = light or trace_differs(term) or (on_cores and is_crowded(evidence, term))
         yield Finding(
             likely.id,
             severity_of_cost(term.share),
@@ -87,7 +91,7 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
                 likely.evidence,
             ),
             likely.action,
-            "possible" if light or trace_differs(term) else "likely",
+            "possible" if unsure else "likely",
             **term.cost,
         )
 
@@ -105,6 +109,8 @@ def _of_windows(evidence: Evidence) -> Likely:
 
 def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     setting, engine = cell_setting(evidence.run, term.cell), str(term.cell["engine"])
+    if engine not in _OF_TORCH and (own := of_script(evidence, term)):
+        return own
     if engine == DDP_ENGINE:
         from hvdprof.analyze.findings.run_rules.ddp_transfer import under_ddp
 
@@ -130,12 +136,9 @@ def _waits_for_horovod(
             f"{units.milliseconds(cycle_ns)}, so the wait for cycles matters.",
             _SHORT_CYCLE,
         )
-    cores = _free_cores(setting) if _lacks_cores(setting) else Advice()
+    lacks_cores = setting.every_core_computes and not setting.on_gpus
+    cores = _free_cores(setting) if lacks_cores else Advice()
     return negotiation(evidence, term, _between(setting), cores)
-
-
-def _lacks_cores(setting: CellSetting) -> bool:
-    return setting.every_core_computes and not setting.on_gpus
 
 
 def _between(setting: CellSetting) -> str:

@@ -15,8 +15,8 @@ from hvdprof.analyze.findings.cause_advice import (
     MIXED,
     OUTSIDE,
     cause_advice,
-    explains,
     hosts_of_cause,
+    is_crowded,
     is_slow,
 )
 from hvdprof.analyze.findings.cell_finding import (
@@ -41,7 +41,6 @@ from hvdprof.analyze.ranks.named_cause import (
     LASTING,
     PERSISTENT,
 )
-from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.measured_launches import is_light, row_noun
 from hvdprof.model.arrays import FrameRow, is_missing
 from hvdprof.model.cause_names import FEW_EVENTS, cause_title, ranks_of
@@ -57,7 +56,7 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
     wait.
     """
     for cause in costly_causes(evidence, STRAGGLER, PAUSE, oversubscribed=True):
-        crowded, sharing = _is_crowded(evidence, cause), crowding(evidence.run, cause.cell)
+        crowded, sharing = is_crowded(evidence, cause), crowding(evidence.run, cause.cell)
         is_between = cause.row["phase"] == OUTSIDE
         may_be_data = is_between and not has_data_phase(evidence, cause.cell)
         # A pause now and then is hardly the input; a rank that is always late may well load slowly.
@@ -208,9 +207,3 @@ def _explained(phase: str, share: float) -> str:
         more = units.percent(share - 1, 0)
         return f"{which} explains all of the delay, and {more} more that other phases offset."
     return f"{which} explains {units.percent(share, 0)} of the delay."
-
-
-def _is_crowded(evidence: Evidence, cause: CostlyCause) -> bool:
-    """Whether other processes can be the cause, of a job on one host; unknown for other hosts."""
-    setting = cell_setting(evidence.run, cause.cell)
-    return setting.num_hosts <= 1 and explains(setting.load, cause.row)

@@ -8,8 +8,11 @@ import math
 from hvdprof import units
 from hvdprof.analyze.findings.advice import Advice, Likely, advice, in_turn, set_to
 from hvdprof.analyze.findings.cell_finding import CostlyCause
+from hvdprof.analyze.findings.copy_evidence import HALF
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
+from hvdprof.model.cell_key import LAUNCH
+from hvdprof.model.tables.run_tables import WAITS
 
 LARGE_COPIES = 0.05
 """Share of exposed transfer from which copies into and out of the fusion buffer are named."""
@@ -27,6 +30,30 @@ _COMPARE_CONTROLLERS = advice(
     "Set backward_passes_per_step= to negotiate less often. Neither compression nor a faster "
     "network helps.",
 )
+
+
+_FEWER_COLLECTIVES = advice(
+    "call collectives of metrics and objects every few steps, or join them into one",
+    "The table `waits` has each of them, as user.",
+)
+
+
+def of_script(evidence: Evidence, term: CostlyCause) -> Likely | None:
+    """Where most steps spend most of the transfer in collectives that the script calls itself."""
+    waits = evidence.rows_of(evidence.table(WAITS.name), term.cell)
+    # The last rank to arrive waits for the transfer alone.
+    times = waits.groupby([*LAUNCH, "step", "number", "kind"], observed=True)["dur_ns"].min()
+    own = times[times.index.get_level_values("kind") == "user"]
+    num_steps = len(own.groupby([*LAUNCH, "step"]).size())
+    if 2 * num_steps < term.cell["num_steps"] or not own.sum() > HALF * times.sum():
+        return None
+    share = units.percent(own.sum() / times.sum(), 0)
+    return Likely(
+        "exposed-transfer",
+        "exposed collectives of the script",
+        f"{share} of it is in collectives that the script calls itself, not in gradients.",
+        _FEWER_COLLECTIVES,
+    )
 
 
 def executed_share(term: CostlyCause) -> str:
