@@ -33,10 +33,8 @@ def percent_within(ratio: float, low: float, high: float) -> str:
 
 
 def says_nothing(ratio: float, low: float, high: float, *, widest: float = _WHOLE) -> bool:
-    """Whether an interval of a ratio is wider than the ratio, and than all that is possible.
-
-    A lower end that is NaN, open, counts as far away as the upper one.
-    """
+    """Whether an interval of a ratio is wider than the ratio, and than all that is possible."""
+    # An open lower end is as far away as the upper one.
     width = 2 * (high - ratio) if math.isnan(low) else high - low
     return width > max(widest, abs(ratio))
 

@@ -180,8 +180,8 @@ def _sentence(rows: pd.DataFrame, metric: Metric, few: str, sides: Sequence[Comp
         return f"{_change(largest, metric)}: {doubt}.{_why(largest, sides)}"
     if not changes:
         most = int(rows.groupby(list(CELL_KEY), observed=True).size().max())
-        lacking = 2 * LEAST - most
-        few = f" Change points need {2 * LEAST} runs of a cell: {lacking} more." * (lacking > 0)
+        least = 2 * LEAST
+        few = f" Change points need {least} runs of a cell: {least - most} more." * (most < least)
         return f"No change of the {metric.title} beyond the margin found in {most} runs.{few}"
     worse = [row for row in changes if metric.worse * float(row["change"]) > 0]
     worst = max(worse or changes, key=lambda row: abs(float(row["change"])))

@@ -38,6 +38,7 @@ class CellSetting:
         gpu_crowd: Ranks that share a GPU, in the first pass that has some; None without.
         busy_cores: Largest number of cores that were busy during a launch, with its ranks or with
             other processes; NaN where unknown.
+        is_elastic: Whether the job is an elastic one, which runs under Gloo alone.
     """
 
     num_hosts: int
@@ -51,6 +52,7 @@ class CellSetting:
     gpu_crowd: GpuCrowd | None = None
     # Not compared: NaN equals nothing.
     busy_cores: float = field(default=NAN, compare=False)
+    is_elastic: bool = False
 
     @property
     def ranks_mostly_wait(self) -> bool:
@@ -99,6 +101,7 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
         gpu_crowd=_gpu_crowd(ranks, manifest) if on_gpus else None,
         # The cores of other hosts are unknown.
         busy_cores=_busy_cores(own, passes) if len(hosts) < 2 > len(manifest.hosts) > 0 else NAN,
+        is_elastic=any(record.session is not None for record in passes),
     )
 
 

@@ -152,7 +152,8 @@ def end_sessions(
     longest = 0
     for record in _sessions_of(manifest, launch):
         session = progress.sessions[record.session or LAUNCH_ITSELF]
-        record.status = Status.DONE
+        record.status, record.steal_share = Status.DONE, launch.steal_share
+        record.other_cpu_cores = launch.other_cpu_cores
         for segment in record.segments:
             segment.status = Status.DONE
         refine_from_ranks(record, manifest, session, settings)

@@ -101,6 +101,14 @@ def test_on_cpus_the_controller_carries_the_data_as_well():
     assert "--controller mpi" in row["action"]
 
 
+def test_an_elastic_job_is_sent_to_no_other_controller():
+    record = pass_record("p", [segment("s")], mode="throughput", controller="gloo", session=1)
+    row = exposed(ONE_HOST, "cpu", executing=0.6, manifest=replace(manifest(), passes=[record]))
+
+    assert row["id"] == "gloo-transfer"
+    assert "--controller mpi" not in row["action"]
+
+
 def test_what_mostly_negotiates_is_no_transfer_on_cpus_either():
     spare = replace(manifest(), hosts=[{"hostname": "node1", "num_cores": 16}])
     record = pass_record("p", [segment("s")], mode="throughput", controller="gloo")

@@ -109,9 +109,12 @@ def test_sessions_become_passes_behind_their_launch_as_they_begin(
 def test_the_success_of_a_launch_is_read_from_its_sessions(tmp_path, manifest, launch, progress):
     write_session(tmp_path, launch, 1, [3])
     write_session(tmp_path, launch, 2, [4, 5])
+    launch.other_cpu_cores, launch.steal_share = 1.8, 0.1
     progress.update()
     settle_sessions(manifest, launch, progress, SETTINGS, None)
 
+    load = [(one.other_cpu_cores, one.steal_share) for one in manifest.passes[:3]]
+    assert load == [(1.8, 0.1)] * 3
     assert (launch.status, launch.segments) == (Status.DONE, [])
     assert [one.segments[0].status for one in manifest.passes[1:3]] == [Status.DONE] * 2
 

@@ -253,11 +253,12 @@ def _on_cores(term: CostlyCause, setting: CellSetting) -> Likely:
     )
     less = _free_cores(setting) if setting.every_core_computes else Advice()
     if setting.controller == "gloo":
+        other = Advice() if setting.is_elastic else _BY_SHARED_MEMORY
         return Likely(
             "gloo-transfer",
             "exposed Gloo allreduce on one host",
             f"Gloo reduces on {cores}, over the loopback interface.",
-            in_turn(_BY_SHARED_MEMORY, less, _SEND_LESS_OFTEN, _NO_NETWORK_HELPS),
+            in_turn(other, less, _SEND_LESS_OFTEN, _NO_NETWORK_HELPS),
         )
     if setting.controller != "mpi":
         return Likely(
