@@ -114,8 +114,8 @@ def test_what_is_killed_while_it_is_shown_says_so_on_every_page(
         watched_page(address) as live,
     ):
         pids = wait_for(lambda: pids_in_step(folder, 40))
-        browser = live.page.context.browser
-        diagnosis, runs = (WatchedPage(browser.new_page(), address) for _ in range(2))
+        context = live.page.context
+        diagnosis, runs = (WatchedPage(context.new_page(), address) for _ in range(2))
         show(diagnosis, f"{address}/?run=run")
         show(runs, f"{address}/runs")
         show(live, f"{address}/live?run=run")

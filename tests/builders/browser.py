@@ -1,9 +1,13 @@
 """A headless Chromium that notes everything a clean page would not do.
 
-One for all tests of a worker that follow each other: each page has a profile of its own.
+One for all tests of a worker that follow each other. Its pages share the cache of files and of
+compiled scripts, and nothing else.
 """
 
+import atexit
+import functools
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -61,11 +65,26 @@ class WatchedPage:
             self.foreign_requests.append(request.url)
 
 
-def show(watched: WatchedPage, address: str) -> None:
-    """Go to an address and wait until the page is drawn."""
+_DRAWN = """() => [...document.querySelectorAll('.data-table, .dash-graph')].every(one =>
+    !one.checkVisibility() || one.querySelector('.ag-header-cell, .main-svg'))"""
+
+
+def read(watched: WatchedPage, address: str) -> None:
+    """Go to an address and wait until the texts of the page are there."""
     watched.page.goto(address)
     watched.page.wait_for_selector("main > *")
     watched.page.wait_for_load_state("networkidle")
+
+
+def show(watched: WatchedPage, address: str) -> None:
+    """Go to an address and wait until the page is drawn."""
+    read(watched, address)
+    wait_until_drawn(watched.page)
+
+
+def wait_until_drawn(page) -> None:
+    """Wait for grids and figures in sight: what draws them may come from the cache, unseen."""
+    wait_until(page, _DRAWN)
 
 
 def wait_until(page, expression: str, arg: object = None):
@@ -93,34 +112,48 @@ def serious_violations(page) -> list[str]:
     ]
 
 
-_CHROMIUM: list = []
-"""The running Chromium, if there is one."""
+_CONTEXT: list = []
+"""The context of all pages in the running Chromium, if there is one."""
 _STARTED = ExitStack()
 """What ends it and its driver."""
 
 
 def close_browser() -> None:
     """End the Chromium, if one runs: while its driver does, ``asyncio`` runs nothing else."""
-    _CHROMIUM.clear()
+    _CONTEXT.clear()
     _STARTED.close()
 
 
-def _browser():
-    """The Chromium of this worker, started anew where it has crashed."""
-    if _CHROMIUM and _CHROMIUM[0].is_connected():
-        return _CHROMIUM[0]
+@functools.cache
+def _profile() -> str:
+    """The folder in which each Chromium of this worker finds the scripts of those before it."""
+    folder = tempfile.mkdtemp(prefix="chromium-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _context():
+    """The context of this worker's pages, in a Chromium started anew where it has crashed."""
+    if _CONTEXT:
+        return _CONTEXT[0]
     close_browser()
     executable = shutil.which("chromium")
     if executable is None:
         pytest.skip("no chromium on this machine (Debian: apt-get install chromium)")
     sync_api = pytest.importorskip("playwright.sync_api")
     playwright = _STARTED.enter_context(sync_api.sync_playwright())
-    browser = playwright.chromium.launch(
-        executable_path=executable, args=ARGUMENTS, headless=True, timeout=_PATIENCE_MS
+    context = playwright.chromium.launch_persistent_context(
+        _profile(),
+        executable_path=executable,
+        args=ARGUMENTS,
+        headless=True,
+        timeout=_PATIENCE_MS,
+        accept_downloads=True,
     )
-    _STARTED.callback(browser.close)
-    _CHROMIUM.append(browser)
-    return browser
+    context.on("close", lambda _: _CONTEXT.clear())
+    _STARTED.callback(context.close)
+    _CONTEXT.append(context)
+    return context
 
 
 @contextmanager
@@ -129,19 +162,32 @@ def watched_page(
 ) -> Iterator[WatchedPage]:
     """A new page of that size in the system's Chromium; the test is skipped without one.
 
-    What a test opens beside it in the browser is closed with it.
+    What a test opens beside it in the browser is closed with it, and what pages of that origin
+    have stored is deleted.
     """
-    browser = _browser()
-    before = browser.contexts
-    page = browser.new_page(
-        viewport={"width": width, "height": height},
-        color_scheme="dark" if dark else "light",
-        accept_downloads=True,
-    )
+    context = _context()
+    before = context.pages
+    page = context.new_page()
     page.set_default_timeout(_PATIENCE_MS)
+    watched = WatchedPage(page, origin)
+    page.set_viewport_size({"width": width, "height": height})
+    watched.resize(width, dark=dark)
     try:
-        yield WatchedPage(page, origin)
+        yield watched
     finally:
-        for context in browser.contexts:
-            if context not in before:
-                context.close()
+        # A Chromium that has crashed holds nothing any more.
+        if context in _CONTEXT:
+            _forget(page, origin)
+            for opened in context.pages:
+                if opened not in before:
+                    opened.close()
+
+
+def _forget(page, origin: str) -> None:
+    """Delete what pages of an origin stored and were allowed to do, but not the cached files."""
+    page.context.clear_cookies()
+    page.context.clear_permissions()
+    stored = "local_storage,indexeddb,service_workers,cache_storage"
+    page.context.new_cdp_session(page).send(
+        "Storage.clearDataForOrigin", {"origin": origin, "storageTypes": stored}
+    )

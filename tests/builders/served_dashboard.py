@@ -1,5 +1,6 @@
 """A dashboard that listens, and runs of every kind for its pages to show."""
 
+import functools
 import json
 import socket
 import threading
@@ -16,7 +17,13 @@ from hvdprof.dashboards.bounded_server import bounded_server
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from tests.builders import nccl_log
-from tests.builders.browser import IS_DARK, WatchedPage, serious_violations, watched_page
+from tests.builders.browser import (
+    IS_DARK,
+    WatchedPage,
+    serious_violations,
+    wait_until_drawn,
+    watched_page,
+)
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.run_spec import FIRST_STEP_NS
 from tests.builders.timeline_text import timeline_text
@@ -29,7 +36,7 @@ HOSTILE_TENSOR = "allreduce.<img src=x onerror=alert(1)>"
 @contextmanager
 def served(runs: RunStore) -> Iterator[str]:
     """The address of a dashboard over these runs."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with _listening() as listening:
         server = bounded_server(create_app(runs).server, listening)
         thread = threading.Thread(target=server.run)
         thread.start()
@@ -43,6 +50,22 @@ def served(runs: RunStore) -> Iterator[str]:
             server.trigger.pull_trigger(lambda: _close(server))
             thread.join(timeout=120)
             assert not thread.is_alive()
+
+
+@functools.cache
+def _usual_port() -> int:
+    """A port that was free when the first dashboard of this worker started."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+def _listening() -> socket.socket:
+    """A socket at the same port as before: the browser has the scripts of that address."""
+    try:
+        return socket.create_server(("127.0.0.1", _usual_port()))
+    except OSError:
+        # Another dashboard of this test listens there.
+        return socket.create_server(("127.0.0.1", 0))
 
 
 def _close_connections(server) -> None:
@@ -187,6 +210,7 @@ def _check_in_window(
         # A tab without data holds the reason, too, hidden until it is pointed at.
         browser.get_by_text(text).filter(visible=True).first.wait_for()
         browser.wait_for_load_state("networkidle")
+        wait_until_drawn(browser)
         what = (kind, width)
         assert browser.evaluate("document.documentElement.scrollWidth") <= width, what
         assert browser.locator("main img").count() == 0, what

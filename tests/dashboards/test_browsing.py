@@ -13,6 +13,7 @@ from tests.builders.browser import (
     serious_violations,
     show,
     wait_until,
+    wait_until_drawn,
     watched_page,
 )
 from tests.builders.served_dashboard import empty_run, measured_run, served, standalone_timeline
@@ -261,37 +262,38 @@ def test_a_million_events_are_shown_and_zoomed(million, width):
         assert watched.complaints == []
 
 
+# Requests are held in the page: where Playwright holds them, the browser has no cache.
+HOLD_BACK = """
+    window.held = [];
+    const ask = window.fetch;
+    window.fetch = async (url, asked) => {
+        const isHeader = String(asked?.body).includes('"output":"..header-links.children');
+        if (!window.released && String(url).includes('update-component') && isHeader === LATE) {
+            await new Promise(done => window.held.push(done));
+        }
+        return ask(url, asked);
+    };
+"""
+RELEASE = "window.released = true; window.held.forEach(done => done())"
+
+
 def show_with_one_part_late(watched, address, late):
-    """Draw a page whose header, or whose content, is answered after the other one is drawn.
+    """Draw a page whose header, or whose content, is asked for after the other one is drawn.
 
     The order of both is that of a machine, a server or a network in a bad moment: held back here,
     it does not depend on one.
     """
-    held = []
-    released = False
-
-    def hold(route):
-        is_header = '"output":"..header-links.children' in (route.request.post_data or "")
-        if not released and is_header == (late == "header"):
-            held.append(route)
-        else:
-            route.continue_()
-
     page = watched.page
-    page.route(lambda url: "update-component" in url, hold)
     page.goto(address)
     page.wait_for_selector(".shell-link" if late == "page" else "main > *")
     assert page.locator("main > *" if late == "page" else ".shell-link").count() == 0
-    while not held:
-        page.wait_for_timeout(50)
-    released = True
-    for route in held:
-        route.continue_()
+    wait_until(page, "window.held.length > 0")
+    page.evaluate(RELEASE)
     page.wait_for_selector(".shell-link")
     page.wait_for_selector("main > *")
     page.wait_for_load_state("networkidle")
+    wait_until_drawn(page)
     page.wait_for_timeout(500)
-    page.unroute_all()
 
 
 @pytest.mark.parametrize("late", ["header", "page"])
@@ -299,6 +301,7 @@ def test_nothing_jumps_while_a_page_is_drawn(measured, late):
     with served(measured) as address, watched_page(address) as watched:
         page = watched.page
         page.add_init_script(COUNT_JUMPS)
+        page.add_init_script(HOLD_BACK.replace("LATE", str(late == "header").lower()))
         for width in (1280, 390):
             watched.resize(width, dark=False)
             for one in PAGES:
