@@ -193,7 +193,7 @@ def _forms_of(part: UntouchedLines) -> pa.BinaryArray:
 
 
 def _of_form(forms: pa.DictionaryArray, pattern: str) -> Int64s:
-    """The places of the lines whose form a pattern may find, whatever their digits."""
+    """The places of the lines whose form a pattern may find with any digits."""
     found = pc.match_substring_regex(forms.dictionary, of_any_digits(pattern))
     is_found = found.to_numpy(zero_copy_only=False)
     return np.flatnonzero(is_found[forms.indices.to_numpy()])

@@ -212,7 +212,7 @@ class UntouchedLines:
         numbers: The number of each line.
         prefix_of: The line whose log prefix counts for a draw; -1 where it stands in the line.
         is_plain: No line has more log prefixes than it shows itself.
-        known_places: What ``places`` gives among all lines, by pattern, as far as it is known.
+        known_places: What ``places`` gives among all lines, by the patterns searched so far.
     """
 
     def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
