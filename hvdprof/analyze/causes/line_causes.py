@@ -36,6 +36,7 @@ from hvdprof.model.cell_key import (
     CELL_KEY,
     ENGINE_TITLES,
     HOROVOD_ENGINE,
+    LAUNCH,
     has_no_toggles,
     is_finished,
     of_base_cell,
@@ -106,7 +107,9 @@ def _line_causes(
 ) -> pd.DataFrame:
     """LINE_CAUSES of the cells without toggles."""
     rows: list[dict[str, object]] = []
-    measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
+    is_measured = (segments["mode"] == "throughput").to_numpy() & is_finished(segments)
+    of_cell = ["model", "size", "engine", "compression", "reduction", "batch_size"]
+    measured = segments.loc[is_measured, [*LAUNCH, *of_cell]]
     for row in waterfall.to_dict("records"):
         if not has_no_toggles(row) or not _is_large(row):
             continue

@@ -58,14 +58,15 @@ def corrected_cube(
 
 
 def _cubes_of(arrivals: pd.DataFrame) -> Iterator[ArrivalCube]:
+    names = ("step", "rank", "ready_ns", "clock_error_ns")
+    columns, of_tensors = [arrivals[name].to_numpy() for name in names], arrivals["tensor"].array
     for key, rows in rows_by_launch(arrivals):
-        table = arrivals.iloc[rows]
-        step, steps = _codes(table["step"].to_numpy())
-        rank, ranks = _codes(table["rank"].to_numpy())
-        tensor, tensors = pd.factorize(table["tensor"])
-        ready = table["ready_ns"].to_numpy()
+        numbers, of_ranks, ready, errors = (column[rows] for column in columns)
+        step, steps = _codes(numbers)
+        rank, ranks = _codes(of_ranks)
+        tensor, tensors = pd.factorize(of_tensors[rows])
         error = np.zeros(len(ranks), dtype=np.int64)
-        np.maximum.at(error, rank, table["clock_error_ns"].to_numpy())
+        np.maximum.at(error, rank, errors)
         order = np.argsort(step, kind="stable")
         per_block = max(1, MOST_CELLS // (len(tensors) * len(ranks)))
         edges = np.searchsorted(step[order], np.arange(0, len(steps) + per_block, per_block))

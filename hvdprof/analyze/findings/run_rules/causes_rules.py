@@ -7,8 +7,6 @@ import itertools
 import math
 from collections.abc import Iterator
 
-import pandas as pd
-
 from hvdprof import units
 from hvdprof.analyze.findings.advice import (
     END_OTHER_PROCESSES,
@@ -27,7 +25,7 @@ from hvdprof.analyze.findings.cell_finding import (
     costly_causes,
     step_ns,
 )
-from hvdprof.analyze.findings.evidence import Evidence, is_base
+from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.gpu_advice import NCCL, own_gpu, sharing
 from hvdprof.analyze.findings.line_evidence import line_evidence
@@ -36,7 +34,6 @@ from hvdprof.analyze.findings.uneven_batches import sizes_within_steps
 from hvdprof.analyze.ranks.stragglers import ROTATING
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.steps.other_load import BUSY_CORES
-from hvdprof.model.arrays import FrameRow
 from hvdprof.model.cause_names import within
 from hvdprof.model.causes import COMPUTE_INFLATION, JITTER
 from hvdprof.model.cell_key import keeps_batches
@@ -219,32 +216,31 @@ _COMPARE_SIZES = advice(
 def size_cliff(evidence: Evidence) -> Iterator[Finding]:
     """Efficiency that falls far more from one size to the next than it did before."""
     base = [cell for cell in evidence.cells() if is_base(cell)]
-    if len(base) < 2:
-        return
-    for _, cells in pd.DataFrame(base).sort_values("np").groupby(["model", "engine"], sort=False):
-        rows = cells[cells["np"] > 0].to_dict("records")
-        for before, after in itertools.pairwise(rows):
+    sizes: dict[tuple[object, object], list[Cell]] = {}
+    for cell in sorted(base, key=lambda cell: int(cell["np"])):
+        sizes.setdefault((cell["model"], cell["engine"]), []).append(cell)
+    for cells in sizes.values():
+        for before, after in itertools.pairwise(cell for cell in cells if cell["np"] > 0):
             lost = before["efficiency"] - after["efficiency"]
             if before["np"] < 2 or not (
                 lost >= 0.1 and after["efficiency_high"] < before["efficiency_low"]
             ):
                 continue
-            cell = {str(name): value for name, value in after.items()}
             # Of the step, not of the baseline's: the time that the smaller size would have taken.
             share = lost / before["efficiency"]
             yield Finding(
                 "size-cliff",
                 severity_of_cost(share),
-                cell_name(cell),
+                cell_name(after),
                 f"efficiency cliff at np={after['np']}",
-                f"{cell_place(cell)}: efficiency falls to {_efficiency(after)}, from "
+                f"{cell_place(after)}: efficiency falls to {_efficiency(after)}, from "
                 f"{_efficiency(before)} at np={before['np']}.",
                 _COMPARE_SIZES.formatted(measure=evidence.measure),
                 "possible",
-                **cost_of(cell, share, share * step_ns(cell)),
+                **cost_of(after, share, share * step_ns(after)),
             )
 
 
-def _efficiency(row: FrameRow) -> str:
+def _efficiency(row: Cell) -> str:
     ends = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
     return units.percent_interval(*ends)
