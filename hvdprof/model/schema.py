@@ -17,9 +17,6 @@ from pandas.api.types import pandas_dtype
 if "hvdprof.cli.main" in sys.modules and pd.get_option("mode.string_storage") == "auto":
     pd.set_option("mode.string_storage", "python")
 
-_FEW = 64
-"""Rows of a small frame: above it, pandas finds its names in less time."""
-
 _NUMBERS: Mapping[str, Set[type]] = {
     "float64": {float, int, np.float64},
     "int64": {int, np.int64},
@@ -118,15 +115,30 @@ def as_text(table: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     return changed
 
 
-def text_of(names: pd.Series) -> pd.Series:
+def text_of(column: pd.Series) -> pd.Series:
     """A column of names as text."""
-    values = names.array
+    values = column.array
     if not isinstance(values, pd.Categorical):
-        return names.astype(str)
+        return column.astype(str)
     # Categorical.astype makes an object of each row, which takes ten times as long.
     is_missing = bool((values.codes < 0).any())
     text = values.categories.astype(str).array.take(values.codes, allow_fill=is_missing)
-    return pd.Series(text, index=names.index, name=names.name, copy=False)
+    return pd.Series(text, index=column.index, name=column.name, copy=False)
+
+
+def names(values: Sequence[str]) -> pd.Categorical:
+    """Names as a categorical column, its categories in alphabetical order."""
+    known = sorted(set(values))
+    code_of = {name: code for code, name in enumerate(known)}
+    codes = [code_of[value] for value in values]
+    # Most ranks and passes have the same names, and making their dtype is most of the work.
+    return pd.Categorical.from_codes(codes, dtype=dtype_of_names(tuple(known)), validate=False)
+
+
+@lru_cache(maxsize=1024)
+def dtype_of_names(known: tuple[str, ...]) -> pd.CategoricalDtype:
+    """The dtype of a categorical column with these names in their order."""
+    return pd.CategoricalDtype(pd.Index(list(known), dtype=str))
 
 
 def _have(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> bool:
@@ -158,7 +170,7 @@ def _column(values: list[object], dtype: str) -> ExtensionArray | NDArray[np.gen
     """Values of a declared dtype, without making pandas find theirs."""
     kinds = set(map(type, values))
     if dtype == "category" and kinds == {str}:
-        return _named([str(name) for name in values])
+        return names([str(name) for name in values])
     if kinds <= _NUMBERS.get(dtype, set()):
         return np.array(values, dtype=dtype)
     return _fitting(pd.Series(values), dtype)
@@ -170,31 +182,15 @@ def _fitting(found: pd.Series, dtype: str) -> ExtensionArray:
 
 def _converted(values: pd.Series, dtype: str) -> ExtensionArray:
     if dtype == "category" and values.dtype == "str":
-        if len(values) <= _FEW:
-            names = values.tolist()
-            if all(isinstance(name, str) for name in names):
-                return _named(names)
-        codes, names = values.array.factorize()
-        order = sorted(range(len(names)), key=names.tolist().__getitem__)
+        codes, known = values.array.factorize()
+        order = sorted(range(len(known)), key=known.tolist().__getitem__)
         # A missing name has the code -1, which is the last place.
-        places = np.full(len(names) + 1, -1)
-        places[order] = np.arange(len(names))
-        categories = _categories(tuple(names.take(order)))
+        places = np.full(len(known) + 1, -1)
+        places[order] = np.arange(len(known))
+        categories = dtype_of_names(tuple(known.take(order)))
         return pd.Categorical.from_codes(places[codes], dtype=categories, validate=False)
     converted: ExtensionArray = values.astype(pandas_dtype(dtype)).array
     return converted
-
-
-def _named(names: list[str]) -> pd.Categorical:
-    categories = _categories(tuple(sorted(set(names))))
-    codes = {name: code for code, name in enumerate(categories.categories)}
-    return pd.Categorical.from_codes([codes[name] for name in names], dtype=categories)
-
-
-@lru_cache(maxsize=1024)
-def _categories(names: tuple[str, ...]) -> pd.CategoricalDtype:
-    # Most small frames hold the same few names, and pandas takes half a millisecond to find them.
-    return pd.CategoricalDtype(list(names))
 
 
 @cache

@@ -8,10 +8,10 @@ import pandas as pd
 from hvdprof.ingest.kineto.busy_intervals import covered_ns, merged
 from hvdprof.ingest.kineto.rank_work import BLOCKED, WorkedStep, worked_steps
 from hvdprof.ingest.kineto.trace_set import RankTrace, TraceSet
-from hvdprof.ingest.storage.blocks import Block, names
+from hvdprof.ingest.storage.blocks import Block
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.causes import RECORDED_PARTS
-from hvdprof.model.schema import Table
+from hvdprof.model.schema import Table, names
 from hvdprof.model.tables.rank_collective_tables import NO_MATCH, RANK_COLLECTIVES
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, STEPS, WAITS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS

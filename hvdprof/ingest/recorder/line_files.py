@@ -14,10 +14,10 @@ import numpy as np
 from hvdprof import units
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.session_rows import Alignment
-from hvdprof.ingest.storage.blocks import Block, names
+from hvdprof.ingest.storage.blocks import Block
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.model.schema import Table
+from hvdprof.model.schema import Table, names
 from hvdprof.model.tables.line_tables import LINE_SAMPLES, LINE_SAMPLING, NAMED_CALLS
 from hvdprof.model.tables.sample_tables import DEVICE_SAMPLES, HOST_SAMPLES, RANK_SAMPLES
 from hvdprof.rundir.json_codec import whole_lines

@@ -9,8 +9,9 @@ import pandas as pd
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.session_rows import Alignment
 from hvdprof.ingest.recorder.step_phases import SPREAD_PARTS, UNKNOWN, UNSEEN
-from hvdprof.ingest.storage.blocks import Block, dtype_of_names, names
+from hvdprof.ingest.storage.blocks import Block
 from hvdprof.model.causes import RECORDED_PARTS
+from hvdprof.model.schema import dtype_of_names, names
 
 
 def rank_block(

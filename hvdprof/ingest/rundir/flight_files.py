@@ -19,14 +19,14 @@ from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_clock
 from hvdprof.ingest.recorder.session_rows import Alignment, alignment_of
 from hvdprof.ingest.storage import parquet_cache
-from hvdprof.ingest.storage.blocks import Block, names, stacked
-from hvdprof.ingest.storage.parquet_cache import cached_frames
+from hvdprof.ingest.storage.blocks import Block, stacked
 from hvdprof.ingest.tables.collective_matching import POINT_TO_POINT
 from hvdprof.ingest.tables.run_builder import below_each_other
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import Run
+from hvdprof.model.schema import names
 from hvdprof.model.table_catalogue import declared_table
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.rank_collective_tables import NO_MATCH, RANK_COLLECTIVES
@@ -72,7 +72,7 @@ def _cached(run: Run, files: Mapping[str, Mapping[int, Path]]) -> pd.DataFrame:
         path for pass_id in files for path in RunPaths(run.folder).of_pass(pass_id).recorder_files()
     ]
     build = functools.partial(_calls, run, files)
-    return cached_frames(
+    return parquet_cache.cached_frames(
         (RANK_COLLECTIVES,), [*paths, *clocks], lambda: {RANK_COLLECTIVES.name: build()}
     )[RANK_COLLECTIVES.name]
 

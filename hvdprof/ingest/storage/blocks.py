@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from hvdprof.model.schema import Table
+from hvdprof.model.schema import Table, dtype_of_names
 
 Block = Mapping[str, Any]
 """Columns of a piece of a table: arrays of one length, and single values that hold for all rows."""
@@ -32,22 +32,6 @@ def stacked(table: Table, blocks: Sequence[Block]) -> pd.DataFrame:
 def block_of(frame: pd.DataFrame) -> Block:
     """The columns of a frame as a piece."""
     return {str(name): frame[name].array for name in frame.columns}
-
-
-def names(values: Sequence[str]) -> Any:
-    """Names as a categorical column of a block, its categories in alphabetical order."""
-    known = sorted(set(values))
-    code_of = {name: code for code, name in enumerate(known)}
-    # Most ranks and passes have the same names, and making their dtype is most of the work.
-    return pd.Categorical.from_codes(
-        [code_of[value] for value in values], dtype=dtype_of_names(tuple(known)), validate=False
-    )
-
-
-@functools.lru_cache(maxsize=256)
-def dtype_of_names(known: tuple[str, ...]) -> pd.CategoricalDtype:
-    """The dtype of a categorical column with these names in their order."""
-    return pd.CategoricalDtype(pd.Index(list(known), dtype=str))
 
 
 def length_of(block: Block) -> int:

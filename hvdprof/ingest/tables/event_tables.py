@@ -9,7 +9,7 @@ import pandas as pd
 
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.session_rows import UNKNOWN_ERROR_NS, Alignment
-from hvdprof.ingest.storage.blocks import Block, names
+from hvdprof.ingest.storage.blocks import Block
 from hvdprof.ingest.timeline.horovod_timeline import Summary, TimelineFile
 from hvdprof.ingest.timeline.meaning.activities import PARTS
 from hvdprof.ingest.timeline.meaning.file_facts import SINCE_BOOT, SINCE_RECORDING
@@ -21,6 +21,7 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
     UseRows,
 )
 from hvdprof.model.arrays import Int64s
+from hvdprof.model.schema import names
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,

@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hvdprof.ingest.storage.blocks import block_of, length_of, names, stacked
-from hvdprof.model.schema import Column, Table
+from hvdprof.ingest.storage.blocks import block_of, length_of, stacked
+from hvdprof.model.schema import Column, Table, names
 
 TABLE = Table(
     "example",
