@@ -66,7 +66,8 @@ class WatchedPage:
 
 
 _DRAWN = """() => [...document.querySelectorAll('.data-table, .dash-graph')].every(one =>
-    !one.checkVisibility() || one.querySelector('.ag-header-cell, .main-svg'))"""
+    !one.checkVisibility() || one.querySelector('.ag-header-cell, .main-svg')) &&
+    [...document.querySelectorAll('#timeline')].every(one => one.dataset.exact === 'true')"""
 
 
 def read(watched: WatchedPage, address: str) -> None:
@@ -83,8 +84,15 @@ def show(watched: WatchedPage, address: str) -> None:
 
 
 def wait_until_drawn(page) -> None:
-    """Wait for grids and figures in sight: what draws them may come from the cache, unseen."""
+    """Wait for grids, figures and the timeline: what draws them may come from the cache, unseen."""
     wait_until(page, _DRAWN)
+
+
+def leave_out_figures(page) -> None:
+    """Load no plotly.js: ``read`` its texts, which need none."""
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.send("Network.setBlockedURLs", {"urls": ["*plotly*"]})
 
 
 def wait_until(page, expression: str, arg: object = None):
