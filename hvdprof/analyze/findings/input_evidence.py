@@ -42,8 +42,8 @@ _CHEAPER = advice(
     "only where loading waits: for storage, or for a network.",
 )
 _CHEAPER_COLLATE = advice(
-    "make collate_fn cheaper: no core is idle for more workers",
-    "Return tensors of one shape from the dataset, so that torch.stack is all that is left.",
+    "make collating cheaper: no core is idle for more workers",
+    "Return few tensors, of one shape, from the dataset: each is stacked by itself.",
 )
 _BEHIND_WORKERS = advice(
     "look at what lies between the workers and the loop: large batches through shared memory, "

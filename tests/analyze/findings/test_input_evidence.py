@@ -214,7 +214,7 @@ def test_a_costly_collate_is_what_to_change_without_idle_cores(
     seen = found(monkeypatch, workers=2, busy=1.0, stages=stages, busy_cores=8.0)
 
     assert "collating takes 90 %, fetching samples 10 %" in seen.sentence
-    assert seen.advice.fix.startswith("make collate_fn cheaper")
+    assert seen.advice.fix.startswith("make collating cheaper")
 
 
 def test_without_workers_the_stages_are_those_of_the_main_thread(

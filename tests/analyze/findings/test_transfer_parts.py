@@ -101,12 +101,22 @@ def test_on_cpus_the_controller_carries_the_data_as_well():
     assert "--controller mpi" in row["action"]
 
 
-def test_an_elastic_job_is_sent_to_no_other_controller():
+@pytest.mark.parametrize(
+    ("kind", "hosts", "executing", "share"),
+    [
+        ("gloo-transfer", ONE_HOST, 0.6, None),
+        ("exposed-transfer", ONE_HOST, 0.2, None),
+        ("below-network", TWO_HOSTS, 0.9, 0.3),
+    ],
+)
+def test_an_elastic_job_is_sent_to_no_other_controller(kind, hosts, executing, share):
     record = pass_record("p", [segment("s")], mode="throughput", controller="gloo", session=1)
-    row = exposed(ONE_HOST, "cpu", executing=0.6, manifest=replace(manifest(), passes=[record]))
+    own = replace(manifest(), passes=[record])
+    row = exposed(hosts, "cpu", executing=executing, share=share, manifest=own)
 
-    assert row["id"] == "gloo-transfer"
-    assert "--controller mpi" not in row["action"]
+    assert row["id"] == kind
+    assert "--controller" not in row["action"]
+    assert "backward_passes_per_step" in row["action"]
 
 
 def test_what_mostly_negotiates_is_no_transfer_on_cpus_either():

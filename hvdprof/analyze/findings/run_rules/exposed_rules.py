@@ -238,7 +238,7 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
         )
         action = in_turn(
             _free_cores(setting),
-            _OTHER_CONTROLLER,
+            Advice() if setting.is_elastic else _OTHER_CONTROLLER,
             _SEND_LESS_OFTEN,
             Advice("A faster network alone brings little."),
         )

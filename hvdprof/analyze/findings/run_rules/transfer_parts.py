@@ -11,6 +11,7 @@ from hvdprof.analyze.findings.cell_finding import CostlyCause
 from hvdprof.analyze.findings.copy_evidence import HALF
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.horovod_cycle import CYCLE_TIME, cycle_ms
+from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cell_key import LAUNCH
 from hvdprof.model.tables.run_tables import WAITS
 
@@ -30,8 +31,10 @@ _COMPARE_CONTROLLERS = advice(
     "Set backward_passes_per_step= to negotiate less often. Neither compression nor a faster "
     "network helps.",
 )
-
-
+_NEGOTIATE_LESS_OFTEN = advice(
+    "set backward_passes_per_step= to negotiate less often",
+    "Neither compression nor a faster network helps.",
+)
 _FEWER_COLLECTIVES = advice(
     "call collectives of metrics and objects every few steps, or join them into one",
     "The table `waits` has each of them, as user.",
@@ -101,7 +104,7 @@ def negotiation(
     executing = float(term.row["executing_share"])
     if not executing < MOSTLY_NEGOTIATES:
         return None
-    present = cycle_ms(evidence)
+    present, is_elastic = cycle_ms(evidence), cell_setting(evidence.run, term.cell).is_elastic
     return Likely(
         "exposed-transfer",
         f"exposed negotiation {place}",
@@ -113,7 +116,7 @@ def negotiation(
             if present > SHORT_CYCLE_MS and free_cores == Advice()
             else Advice(),
             _larger_cache(evidence),
-            _COMPARE_CONTROLLERS,
+            _NEGOTIATE_LESS_OFTEN if is_elastic else _COMPARE_CONTROLLERS,
         ),
     )
 
