@@ -47,8 +47,10 @@ def history(
     if force and figure is None:
         raise UsageError("--force is for --figure.", hint="Omit it, or add --figure FILE.")
     from hvdprof.report.answers.comparison_formats import history_answer
-    from hvdprof.report.document.figure_file import write_history
+    from hvdprof.report.document.figure_file import check_image, write_history
 
+    if figure is not None:
+        check_image(figure, overwrite=force)
     found = api.history(runs, metric=metric, margin=margin_of(margin))
     history_answer(found).write(format_, sys.stdout)
     if figure is not None:

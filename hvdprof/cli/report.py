@@ -87,7 +87,9 @@ def report(
     is_pdf = output is not None and output.suffix == _PDF and figure is None
     if is_pdf and format_ is Format.MARKDOWN:
         raise UsageError("A PDF is printed from HTML.", hint="Omit --format.")
-    chosen = format_ or (Format.MARKDOWN if output is None else _format_of(output, figure))
+    chosen = format_
+    if output is not None and format_ is None:
+        chosen = _format_of(output, is_figure=figure is not None, overwrite=force)
     if output is None and chosen is Format.HTML:
         raise UsageError("An HTML report needs a file.", hint="hvdprof report RUN -o report.html")
     (run,) = chosen_paths([path] if path else None, "hvdprof report RUN -o report.html")
@@ -158,16 +160,12 @@ def _rendered_files(run: "Run", chosen: Format) -> Render:
     return partial(files_answer(api.analyze_files(run)).write, chosen)
 
 
-def _format_of(output: Path, figure: str | None) -> Format | None:
-    from hvdprof.report.document.figure_file import IMAGE_SUFFIXES
+def _format_of(output: Path, *, is_figure: bool, overwrite: bool) -> Format | None:
+    if is_figure:
+        from hvdprof.report.document.figure_file import check_image
 
-    if figure is not None:
-        if output.suffix in IMAGE_SUFFIXES:
-            return None
-        raise UsageError(
-            f"A figure cannot be written to {output}.",
-            hint=f"Its name ends in one of {', '.join(IMAGE_SUFFIXES)}.",
-        )
+        check_image(output, overwrite=overwrite)
+        return None
     formats = {".html": Format.HTML, ".md": Format.MARKDOWN, _PDF: Format.HTML}
     if output.suffix not in formats:
         raise UsageError(

@@ -1,12 +1,13 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
-from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from tests.builders.analysis import sweep
 from tests.builders.run_directory import write_run
 
@@ -54,5 +55,14 @@ def test_one_run_and_unknown_metrics_are_refused(series, tmp_path):
         invoke(series / "r0")
     with pytest.raises(UsageError, match="'speed'"):
         invoke(series, "--metric", "speed")
-    with pytest.raises(UsageError, match="no image"):
-        invoke(series, "--figure", tmp_path / "history.txt")
+    for name, error, reason in [
+        ("history.bmp", UsageError, r"\.png, \.svg, \.pdf"),
+        ("there.png", StorageError, "--force"),
+    ]:
+        path = tmp_path / name
+        path.write_bytes(b"")
+        asked = CliRunner().invoke(build_app(), ["history", str(series), "--figure", str(path)])
+        assert isinstance(asked.exception, error)
+        assert re.search(reason, asked.exception.hint)
+        # What is refused is refused before the series is read.
+        assert asked.stdout == ""

@@ -43,17 +43,28 @@ def write_figure(analysis: RunAnalysis, name: str, path: Path, *, overwrite: boo
     _write(figure_kind(name).draw(analysis).to_json(), path, overwrite=overwrite)
 
 
+def check_image(path: Path, *, overwrite: bool = False) -> None:
+    """Refuse a file that no figure can be written to.
+
+    Raises:
+        UsageError: The file name has another ending than ``IMAGE_SUFFIXES``.
+        StorageError: The file exists and may not be replaced.
+    """
+    if path.suffix not in IMAGE_SUFFIXES:
+        raise UsageError(
+            f"A figure cannot be written to {path}.",
+            hint=f"Its name ends in one of {', '.join(IMAGE_SUFFIXES)}.",
+        )
+    check_new(path, overwrite=overwrite)
+
+
 def write_history(found: History, path: Path, *, overwrite: bool = False) -> None:
     """Draw a series of runs into a file, whole or not at all.
 
     Raises:
-        UsageError: The file name has another ending than ``IMAGE_SUFFIXES``.
-        HvdprofError: As ``write_figure``.
+        HvdprofError: As ``write_figure`` and ``check_image``.
     """
-    if path.suffix not in IMAGE_SUFFIXES:
-        raise UsageError(
-            f"{path} is no image.", hint=f"File names that end in {', '.join(IMAGE_SUFFIXES)}."
-        )
+    check_image(path, overwrite=overwrite)
     with needs_extra(_IMAGE):
         from hvdprof.figures.time_differences import history_figure
     _require_kaleido()
