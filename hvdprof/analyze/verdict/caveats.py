@@ -35,7 +35,8 @@ CARRIED = (
 def carried_caveats(analysis: RunAnalysis) -> tuple[Note, ...]:
     """What limits a forecast, a comparison or a tuning that rests on a run."""
     answer = analysis.verdict
-    notes = [note for note in analysis.warning_notes if note.code in CARRIED]
+    notes = [note for note in answer.caveats if note.code == NoteCode.PROVISIONAL]
+    notes += [note for note in analysis.warning_notes if note.code in CARRIED]
     if answer.is_too_busy:
         cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
         busy = f"The machine was too busy to judge: {cell_setting(analysis.run, cell).load.text}."

@@ -164,6 +164,17 @@ def test_warnings_on_all_numbers_and_pauses_are_carried():
     )
 
 
+def test_a_run_in_progress_is_carried_and_other_caveats_of_its_verdict_are_not():
+    own = (
+        Note(NoteCode.PROVISIONAL, "Provisional: 3 of 9 launches have ended.", number=3),
+        Note(NoteCode.OTHER_LOAD, "Others kept cores busy. Measure again."),
+    )
+
+    (found,) = carried_caveats(analysis(verdict=finished_verdict(caveats=own)))
+
+    assert found == own[0]
+
+
 def test_short_pauses_are_not_worth_a_caveat():
     rows = pauses({"term": PAUSE, "share": 0.01})
 
