@@ -95,6 +95,8 @@ def test_the_test_is_that_of_a_run_that_is_over():
     ranks = _ranks(12, size=3, core_wait=0.105)
     frame = pd.DataFrame(
         {
+            "pass_id": "p",
+            "measure": "core_wait",
             "rank": one.rank,
             "start_ns": one.begin_s * 1e9,
             "duration_ns": (one.end_s - one.begin_s) * 1e9,
@@ -104,7 +106,8 @@ def test_the_test_is_that_of_a_run_that_is_over():
         for one in own
     )
     grid = in_same_windows({rank: of_measure(own, "core_wait") for rank, own in ranks.items()})
-    for row in _rows(_windows_of(frame), 0.0, 1e12, 1e9, np.empty((0, 2)), False):
+    (windows,) = _windows_of(frame).values()
+    for row in _rows(windows, 0.0, 1e12, 1e9, np.empty((0, 2)), False):
         rank = int(str(row["rank"]))
         others = [own for one, own in grid.items() if one != rank]
         found = _compared("core_wait", grid[rank], others, 1 / 3, 3)

@@ -14,6 +14,7 @@ from hvdprof.analyze.communication.network import network_verdict
 from hvdprof.analyze.verdict.agreement import CellAccount, cell_account
 from hvdprof.analyze.verdict.busy_machine import busy_sentences
 from hvdprof.analyze.verdict.run_verdict import CellChecks, verdict
+from hvdprof.model.cell_key import is_finished, ranks_lacking
 from hvdprof.model.file_page import FilePage, FileVerdict, Gravity
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.model.run import FailedSegment, Run, Verdict, VerdictParts
@@ -30,6 +31,7 @@ from hvdprof.model.tables.timeline_tables import (
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.attached import AttachedKind, attached_files, has_traces
+from hvdprof.rundir.manifest import Mode
 
 _TABLES = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS)
 _MOST_ERRORS = 3
@@ -164,9 +166,11 @@ def answer(
         of_traces = traced_verdict(run, by_cell, causes, found, waits, account_of)
         known = led_by_errors(run, of_traces, pages)
     else:
+        timed = run.segments[(run.segments["mode"] == Mode.THROUGHPUT).to_numpy()]
         checks = CellChecks(
             busy_of=lambda cell: busy_sentences(run, cell),
             account_of=account_of,
+            num_recorded=int((is_finished(timed) & ~ranks_lacking(timed)).sum()),
         )
         of_cells = verdict(by_cell, causes, found, failed, run.manifest, checks=checks)
         known = attached_verdict(run, of_cells, pages)

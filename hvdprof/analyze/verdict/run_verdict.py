@@ -50,10 +50,12 @@ class CellChecks:
 
     ``busy_of``: that other processes leave the cell without an answer, and what to do.
     ``account_of``: the account of its ranks, which the largest loss must agree with.
+    ``num_recorded``: the launches without a timeline that ended with a recording of every rank.
     """
 
     busy_of: Callable[[pd.Series], tuple[str, str] | None] = lambda cell: None
     account_of: Callable[[pd.Series], CellAccount | None] = lambda cell: None
+    num_recorded: int = 0
 
 
 _NO_CHECKS = CellChecks()
@@ -142,7 +144,7 @@ def _judged(
         loss = largest_loss(waterfall, findings, cell, account=checks.account_of(cell))
         rest = None if loss is None else loss.sentence
         return _one_size_verdict(cell, why, loss, rest, stall or _failure(failed, cell))
-    answer = _empty_verdict(failed, manifest)
+    answer = _empty_verdict(failed, manifest, checks.num_recorded)
     return replace(answer, sentence=_joined(stall, answer.sentence))
 
 
@@ -235,10 +237,12 @@ def _joined(*texts: str) -> str:
     return " ".join(text for text in texts if text)
 
 
-def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdict:
+def _empty_verdict(
+    failed: Sequence[FailedSegment], manifest: Manifest, num_recorded: int
+) -> Verdict:
     num_planned = sum(len(record.segments) for record in manifest.passes)
-    num_traced, num_timed = _finished(manifest)
-    what = "No throughput" if num_traced or num_timed else "Nothing"
+    has_trace = _has_finished_trace(manifest)
+    what = "No throughput" if has_trace or num_recorded else "Nothing"
     if failed:
         first = failed[0]
         sentence = (
@@ -249,22 +253,25 @@ def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdi
         sentence = "Nothing is measured yet: the run is in progress."
     elif not num_planned:
         sentence = "Nothing was measured: every configuration was skipped."
-    elif num_timed:
+    elif num_recorded:
+        launches = units.counted(num_recorded, "launch")
         sentence = (
-            f"{what} was measured: {units.counted(num_timed, 'launch')} ended without a recorded "
-            "step after warm-up. Train longer, or lower --num-warmup-batches."
+            f"{what} was measured: {launches} ended without a recorded step after warm-up. Train "
+            "longer, or lower --num-warmup-batches."
         )
     else:
-        of_it = " of it" if num_traced else ""
+        of_it = " of it" if has_trace else ""
         sentence = f"{what} was measured: no measurement{of_it} was finished and recorded."
     return Verdict(sentence, "", 0, NAN, NAN, NAN, "", NAN)
 
 
-def _finished(manifest: Manifest) -> tuple[int, int]:
-    """How many measurements came to their end with the timeline on, and without it."""
-    segments = [(one.mode, record) for one in manifest.passes for record in one.segments]
-    timed = [m == Mode.THROUGHPUT for m, record in segments if record.status == Status.DONE]
-    return timed.count(False), timed.count(True)
+def _has_finished_trace(manifest: Manifest) -> bool:
+    """Whether a pass with the timeline on came to its end: there is something to look at."""
+    return any(
+        pass_record.mode != Mode.THROUGHPUT and record.status == Status.DONE
+        for pass_record in manifest.passes
+        for record in pass_record.segments
+    )
 
 
 def _place(cell: pd.Series) -> str:

@@ -9,6 +9,7 @@ from hvdprof.api.tuning import settings_by_turns
 from hvdprof.api.tuning.settings_by_turns import JobToTune, SettingsByTurns
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.plan.run_options import RunOptions
+from hvdprof.launch.run.sweep_state import SilentProgress
 from hvdprof.model.results.tuning import Candidate
 
 CYCLE = Candidate(name="HOROVOD_CYCLE_TIME=1", environment={"HOROVOD_CYCLE_TIME": "1"})
@@ -44,7 +45,7 @@ def turns_of(monkeypatch, tmp_path, refused):
     monkeypatch.setattr(
         settings_by_turns, "run_race", lambda sweeps, _: calls.append(("race", sweeps))
     )
-    job = JobToTune(RunOptions(command=("python", "train.py")), 2, None, None)
+    job = JobToTune(RunOptions(command=("python", "train.py")), 2, None, SilentProgress())
     return SettingsByTurns(job, {CYCLE.name: CYCLE}, tmp_path, most_rounds=3), calls
 
 
