@@ -142,6 +142,8 @@ def _inconclusive(rows: Sequence[FrameRow], metric: Metric, causes: pd.DataFrame
     if moved:
         would = "" if needed is None else f"; about {needed} launches a side would decide"
         return f"{text}{would}. {change_sentence(max(moved, key=_difference))}"
+    if is_missing(row["detectable"]):
+        return f"{text}. The uncertainty of this change is unknown: measure more launches a side."
     detects = units.two_digit_percent(float(row["detectable"]))
     text = f"{text}. These launches detect a change of {detects}"
     if needed is None:

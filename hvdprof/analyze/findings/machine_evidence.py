@@ -87,8 +87,9 @@ class MachineEvidence:
     """What the machine did: a sentence, and what to do where it explains the cause.
 
     ``check`` is what to look at before any line: it would explain the cause, but the samples are
-    too few to prove it. ``excludes_cores`` is true where other processes are no cause, and
-    ``beyond_cores`` where most of it is something else by the samples that there are.
+    too few to prove it. ``excludes_cores`` is true where other processes are no cause, or more time
+    of the main thread on a core explains half of it; ``beyond_cores`` where waits for a core
+    explain less than half by the samples that there are.
     """
 
     sentence: str = ""

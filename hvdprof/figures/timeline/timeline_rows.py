@@ -96,7 +96,7 @@ def lanes_of(rows: Sequence[Row]) -> Ints:
 
 
 def missed_filters(rows: Sequence[Row], lanes: Lanes, choice: RowChoice) -> list[str]:
-    """A sentence a filter that nothing fits: an unknown rank, or part of no tensor's name."""
+    """A sentence per filter that nothing fits: an unknown rank, or part of no tensor's name."""
     missed = []
     if choice.ranks and lanes.num_ranks and not len(_ranks_named(choice.ranks, lanes.ranks)):
         missed.append(f'No rank of this pass is in "{choice.ranks}": all are shown.')

@@ -157,6 +157,16 @@ def test_noise_is_inconclusive_and_says_how_many_launches_would_decide(tmp_path)
     assert "launches a side would decide" in found.sentence
     assert "Measured one after the other" in found.caveat
 
+    def sentence_of(**values):
+        cells = found.cells.assign(**values)
+        return comparison_sentence(found.outcome, STEP_TIME, cells, found.pooled, found.causes)
+
+    few = sentence_of(launches_needed=np.nan)
+    assert few.endswith(": 1,000 launches a side would not decide either.")
+    unknown = sentence_of(launches_needed=np.nan, detectable=np.nan)
+    assert unknown.endswith("is unknown: measure more launches a side.")
+    assert "nan" not in unknown
+
 
 @pytest.mark.heavy
 def test_launches_by_turns_are_not_said_to_follow_each_other_where_there_is_one_pair(tmp_path):
