@@ -18,6 +18,7 @@ UNIT = "`import pandas`"
 FRESH = "`hvdprof analyze RUN`"
 COMPLETION = "completion of `hvdprof run --lau`"
 _HVDPROF = ("-m", "hvdprof")
+_ANALYZE = (*_HVDPROF, "analyze")
 _COMPLETING = {
     "_HVDPROF_COMPLETE": "complete_bash",
     "COMP_WORDS": "hvdprof run --lau",
@@ -48,8 +49,9 @@ def starts(run: Path) -> dict[str, tuple[str, ...]]:
         "`hvdprof analyze --help`": (*_HVDPROF, "analyze", "--help"),
         COMPLETION: (*_HVDPROF,),
         "`import hvdprof.api`": ("-c", "import hvdprof.api"),
-        FRESH: (*_HVDPROF, "analyze", str(run)),
-        "`hvdprof analyze RUN`, again": (*_HVDPROF, "analyze", str(run)),
+        FRESH: (*_ANALYZE, str(run)),
+        "`hvdprof analyze RUN --format json`, again": (*_ANALYZE, str(run), "--format", "json"),
+        "`hvdprof analyze RUN`, again": (*_ANALYZE, str(run)),
     }
 
 

@@ -76,6 +76,7 @@ ALLOWED = {
     "hvdprof/launch/run/script_launcher.py": (2, "names of modules that a script imports"),
     "hvdprof/launch/run/script_run.py": (1, _WORDS),
     "hvdprof/launch/run/turn_socket.py": (1, "messages of a socket, a line each"),
+    "hvdprof/api/cached_analysis.py": (1, "names of environment variables"),
     "hvdprof/api/measurement.py": (1, _DRAWN),
     "hvdprof/api/prediction.py": (1, "numbers that a user wrote"),
     "hvdprof/api/tuning/settings_by_turns.py": (1, "the name of a file"),

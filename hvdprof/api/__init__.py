@@ -91,14 +91,13 @@ if TYPE_CHECKING:
         launch_title as launch_title,
         segment_title as segment_title,
     )
-    from hvdprof.api.run_entries import list_runs
+    from hvdprof.api.run_entries import is_run_directory as is_run_directory, list_runs
     from hvdprof.api.runs import (
         ProgressCallback as ProgressCallback,
         all_tables,
         analyze_files,
         analyze_run,
         is_nsys_export as is_nsys_export,
-        is_run_directory as is_run_directory,
         load_run,
         nsys_events as nsys_events,
         numba_refusal as numba_refusal,
@@ -184,10 +183,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "prediction": (
         *("Forecast", "ThroughputForecast", "predict", "predict_stated", "predict_throughput"),
     ),
-    "run_entries": ("list_runs",),
+    "run_entries": ("is_run_directory", "list_runs"),
     "runs": (
         *("ProgressCallback", "all_tables", "analyze_files", "analyze_run", "is_nsys_export"),
-        *("is_run_directory", "load_run", "nsys_events", "numba_refusal", "scaling_of_files"),
+        *("load_run", "nsys_events", "numba_refusal", "scaling_of_files"),
         *("scaling_of_text", "slow_hint", "small_text"),
     ),
     "selftest": ("CaseResult", "Selftest", "SelftestMeasurement"),

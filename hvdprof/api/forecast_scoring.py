@@ -15,8 +15,8 @@ from hvdprof.analyze.predict.forecast_score import (
     measured_of,
     past_errors,
 )
-from hvdprof.api.run_entries import list_runs
-from hvdprof.api.runs import analyze_run, is_run_directory
+from hvdprof.api.run_entries import is_run_directory, list_runs
+from hvdprof.api.runs import analyze_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load import missing
 from hvdprof.model.results.forecast import StoredForecast

@@ -12,6 +12,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.ingest.load import Kind, recognise
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
+from hvdprof.rundir.layout import is_run_directory
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -74,11 +75,6 @@ def load_run(
     from hvdprof.launch.plan.preflight import stated_sizes
 
     return load.load_run(given, progress=progress, np=stated_sizes(np), jobs=jobs)
-
-
-def is_run_directory(path: Path) -> bool:
-    """Whether a folder is a run directory: it has a manifest, even if no launch has run yet."""
-    return load.is_run_directory(path)
 
 
 def is_nsys_export(path: Path) -> bool:

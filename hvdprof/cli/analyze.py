@@ -3,15 +3,15 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
 from hvdprof import api
+from hvdprof.api.cached_analysis import print_cached
 from hvdprof.cli.measuring.choice import format_option, price_option
 from hvdprof.cli.measuring.chosen_run import chosen_paths
 from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
-from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import InconclusiveError, RegressedError, UsageError
 from hvdprof.report.format_names import FILES_READ, GATE_SUFFIXES, GATES, AnalysisFormat
 
@@ -118,9 +118,14 @@ def analyze(
             raise UsageError("--fail-on and --section exclude each other.", hint="Run it twice.")
         _print_sections(paths, section, is_terminal=of_run and not (format_ or output))
         return
+    if of_run and not (format_ or output or fail_on):
+        print_cached(paths[0], price, sys.stdout, partial(_print_run, paths[0], price))
+        return
     if gate is None and (of_run or output is not None):
         # A format that is not known is refused before anything is read.
         _reporter(format_, output)
+    from hvdprof.cli.progress.load_progress import load_progress
+
     with load_progress(paths) as progress:
         run: Run | Path = paths[0]
         if not of_run:
@@ -140,6 +145,16 @@ def analyze(
             render = _rendered_files(files, format_, output)
     show_or_write(render, output, overwrite=force)
     _raise_for(results, allow_inconclusive=allow_inconclusive)
+
+
+def _print_run(run: Path, price: float | None, stream: IO[str]) -> None:
+    # Modules of other formats take as long as the smallest run.
+    from hvdprof.cli.progress.load_progress import load_progress
+    from hvdprof.report.terminal.terminal_report import TerminalReporter
+
+    with load_progress([run]) as progress:
+        analysis = api.analyze_run(run, price=price, progress=progress)
+    TerminalReporter().render(analysis, stream)
 
 
 def _write_schema(output: Path | None, *, overwrite: bool, is_alone: bool) -> None:
@@ -203,11 +218,6 @@ def _rendered_limits(
 
 
 def _reporter(format_: AnalysisFormat | None, output: Path | None) -> "Reporter":
-    if not format_ and not output:
-        # Modules of other formats take as long as the smallest run.
-        from hvdprof.report.terminal.terminal_report import TerminalReporter
-
-        return TerminalReporter()
     from hvdprof.report.formats import reporter_for
 
     return reporter_for(format_ or output or AnalysisFormat.TERMINAL)
@@ -228,6 +238,8 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
             "--section prints tables of one run directory in the terminal.",
             hint="hvdprof convert RUN -o FOLDER --format csv writes every table.",
         )
+    from hvdprof.cli.progress.load_progress import load_progress
+
     with load_progress(paths) as progress:
         analysis = api.analyze_run(paths[0], progress=progress)
     print_sections(analysis, sections_of(analysis) if "all" in names else names, sys.stdout)

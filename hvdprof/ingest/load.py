@@ -20,10 +20,9 @@ from hvdprof.ingest.recognise import Found, Recognised, recognise_all
 from hvdprof.ingest.recognise import Kind as Kind
 from hvdprof.ingest.recognise import recognise as recognise
 from hvdprof.ingest.sources.listing import missing as missing
-from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.layout import MANIFEST_NAME
+from hvdprof.rundir.layout import is_run_directory as is_run_directory
 from hvdprof.units import counted
 
 if TYPE_CHECKING:
@@ -150,15 +149,3 @@ def load_throughput(folder: Path) -> "Run":
     from hvdprof.ingest import load_run as run_directory
 
     return run_directory.load_throughput(folder)
-
-
-def is_run_directory(path: Path) -> bool:
-    """Whether a folder has a manifest: it is a run directory of ``hvdprof bench``.
-
-    Raises:
-        UnreadableInputError: It cannot be looked at.
-    """
-    try:
-        return (path / MANIFEST_NAME).is_file()
-    except OSError as error:
-        raise unreadable(path, error) from error

@@ -29,7 +29,6 @@ from hvdprof.ingest.rundir.segment_block import (
     with_reached_statuses,
     with_seen_engines,
 )
-from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.parquet_cache import cached_frames
 from hvdprof.ingest.tables.event_tables import StepTimes
@@ -61,7 +60,12 @@ from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.gpu_crowd import gpu_crowd, of_header
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
-from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside, shown_name
+from hvdprof.rundir.regular_file import (
+    NotRegularFileError,
+    checked_inside,
+    shown_name,
+    unreadable,
+)
 
 _TABLES = (
     *(SEGMENTS, RANKS, STEPS, EVALUATIONS, GRADIENTS, ARRIVALS, WAITS, WINDOWS),

@@ -24,14 +24,19 @@ from hvdprof.ingest.foreign_files import (
     profiler_trace,
 )
 from hvdprof.ingest.sources.archives import is_archive, unpack
-from hvdprof.ingest.sources.listing import listing_of, matching, missing, unreadable
+from hvdprof.ingest.sources.listing import listing_of, matching, missing
 from hvdprof.ingest.sources.workspace import Workspace, descriptor_of, file_of_stream
 from hvdprof.ingest.text.compression import compression_of
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.model.file_page import PHASE_LOG
 from hvdprof.model.notes import Note, NoteCode
-from hvdprof.rundir.layout import MANIFEST_NAME
-from hvdprof.rundir.regular_file import NotRegularFileError, open_regular, shown_name
+from hvdprof.rundir.layout import MANIFEST_NAME, is_run_directory
+from hvdprof.rundir.regular_file import (
+    NotRegularFileError,
+    open_regular,
+    shown_name,
+    unreadable,
+)
 
 _BLOCK_BYTES = 65_536
 _RECORDER = re.compile(rb'^\s*\{"kind": ?"(\w+)"', re.MULTILINE)
@@ -175,18 +180,12 @@ def _add(path: Path, found: Found, workspace: Workspace) -> None:
 
 
 def _add_folder(folder: Path, found: Found) -> None:
-    try:
-        is_run = (folder / MANIFEST_NAME).is_file()
-    except OSError as error:
-        raise unreadable(folder, error) from error
-    if is_run:
+    if is_run_directory(folder):
         found.files.append(recognise(folder))
         return
     listed = listing_of(folder)
     if not (listed.runs or listed.files):
-        around = next(
-            (one for one in folder.resolve().parents if (one / MANIFEST_NAME).is_file()), ""
-        )
+        around = next(filter(is_run_directory, folder.resolve().parents), "")
         raise UnreadableInputError(
             f"{shown_name(folder)} is not a run directory, and holds no file.",
             hint=f"It lies in one: hvdprof analyze {around}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hvdprof.rundir.launch_format import FACTS_FILE, TURNS_FILE
 from hvdprof.rundir.recording.stall_format import EVENTS_FILE, STALLS_FILE
+from hvdprof.rundir.regular_file import unreadable
 
 MANIFEST_NAME = "manifest.json"
 NET_NAME = "net.jsonl"
@@ -23,6 +24,18 @@ _LINES = re.compile(r"lines-(\d+)(?:-worker-.*)?\.jsonl")
 
 
 _HEAD_BYTES = 4_096
+
+
+def is_run_directory(path: Path) -> bool:
+    """Whether a folder is a run directory: it has a manifest, even if no launch has run yet.
+
+    Raises:
+        UnreadableInputError: It cannot be looked at.
+    """
+    try:
+        return (path / MANIFEST_NAME).is_file()
+    except OSError as error:
+        raise unreadable(path, error) from error
 
 
 def is_run_below(folder: Path, level: int) -> bool:

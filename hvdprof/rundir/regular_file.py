@@ -11,6 +11,7 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from hvdprof.errors import UnreadableInputError
 from hvdprof.plain_text import printable
 
 END_BYTES = 64
@@ -157,3 +158,8 @@ def show_as_they_are(folder: Path) -> None:
     """Show the paths below a folder that is removed by their own names again."""
     for name in [name for name in _stand_ins if Path(name).is_relative_to(folder)]:
         del _stand_ins[name]
+
+
+def unreadable(path: Path, error: OSError) -> UnreadableInputError:
+    """The error for a path that cannot be looked at or read."""
+    return UnreadableInputError(f"{shown_name(path)} cannot be read: {error.strerror or error}.")

@@ -1,17 +1,21 @@
+import importlib.util
 import io
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import rich
 
 from hvdprof import api
 from hvdprof.api import cached_analysis
-from hvdprof.api.cached_analysis import FOLDER, SWITCH
+from hvdprof.api.cached_analysis import FOLDER, SWITCH, VARIABLES, print_cached
 from hvdprof.errors import UsageError
 from hvdprof.ingest import load
 from hvdprof.model.run import RunAnalysis
@@ -330,6 +334,187 @@ def test_the_oldest_entries_go(run: Path, cache: Path, monkeypatch: pytest.Monke
         api.analyze_run(run, price=price)
     assert len(list(cache.iterdir())) == 2
     assert not first.exists()
+
+
+class Printed:
+    """What `print_cached` writes to a stream of 80 columns, and how often it had to be rendered."""
+
+    def __init__(self, run: Path) -> None:
+        self.run, self.number = run, 0
+
+    def __call__(self, price: float | None = None, stream: io.StringIO | None = None) -> str:
+        stream = Stream() if stream is None else stream
+
+        def render(to):
+            self.number += 1
+            reporter_for("terminal").render(api.analyze_run(self.run, price=price), to)
+
+        print_cached(self.run, price, stream, render)
+        return stream.getvalue()
+
+
+class Stream(io.StringIO):
+    encoding = "utf-8"
+
+    def __init__(self, *, is_terminal: bool = False) -> None:
+        super().__init__()
+        self.isatty = lambda: is_terminal
+
+
+@pytest.fixture
+def printed(run: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Printed:
+    monkeypatch.setenv("COLUMNS", "80")
+    return Printed(run)
+
+
+def test_what_was_printed_is_printed_again(printed: Printed, reads: Reads, cache: Path) -> None:
+    first, second = printed(), printed()
+    assert (printed.number, reads.number) == (1, 1)
+    assert first == second == _text(api.analyze_run(printed.run), "terminal")
+    assert {entry.stat().st_mode & 0o777 for entry in cache.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"COLUMNS": "120"},
+        {"NO_COLOR": "1"},
+        {"FORCE_COLOR": "1"},
+        {"LC_ALL": "C"},
+        {"HVDPROF_PRICE": "2"},
+        {"UNICODE_VERSION": "4.1.0"},
+    ],
+)
+def test_other_variables_print_anew(
+    printed: Printed, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    first = printed()
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    there = printed()
+    assert printed.number == 2
+    assert (there != first) == bool({"COLUMNS", "FORCE_COLOR"} & set(variables))
+
+
+def test_every_variable_that_rich_reads_is_in_the_name_of_an_entry() -> None:
+    sources = Path(rich.__file__).parent.rglob("*.py")
+    read = r"""environ(?:\.get\(|\[)\s*["'](\w+)|getenv\(\s*["'](\w+)"""
+    names = {"".join(one) for path in sources for one in re.findall(read, path.read_text("utf-8"))}
+    assert {"COLUMNS", "NO_COLOR", "TERM", "UNICODE_VERSION"} <= names
+    assert not {name for name in names if not name.startswith(VARIABLES)}
+
+
+def test_other_terminals_and_places_print_anew(
+    printed: Printed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plain = printed()
+    assert printed(stream=Stream(is_terminal=True)) != plain
+    assert printed(stream=Stream(is_terminal=True)) != plain
+    assert printed.number == 2
+    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((90, 20)))
+    printed()
+    assert printed.number == 3
+    monkeypatch.chdir(tmp_path)
+    assert "hvdprof dashboard run" in printed()
+    assert printed.number == 4
+    printed.run = Path("run")
+    printed()
+    assert printed.number == 5
+
+
+@pytest.mark.parametrize("change", [_touch, _same_size, _added, _removed])
+def test_a_changed_file_prints_anew(printed: Printed, reads: Reads, change) -> None:
+    printed()
+    change(printed.run)
+    printed()
+    assert (printed.number, reads.number) == (2, 2)
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "pyarrow", "scipy", "rich"])
+def test_another_library_prints_anew(
+    printed: Printed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str
+) -> None:
+    printed()
+    spec = importlib.util.find_spec(library)
+    other = SimpleNamespace(origin=str(tmp_path / "other.py"))
+    for content in ("a", "b"):
+        Path(other.origin).write_text(content)
+        monkeypatch.setattr(
+            cached_analysis, "find_spec", lambda name: other if name == library else spec
+        )
+        printed()
+    assert printed.number == 3
+    printed()
+    assert printed.number == 3
+
+
+def test_prices_are_printed_apart(printed: Printed) -> None:
+    texts = [printed(price) for price in (None, 1.0, 2.0, None, 1.0)]
+    assert printed.number == 3
+    assert texts[:2] == texts[3:]
+
+
+@pytest.mark.parametrize("place", [0, 70, -1])
+def test_a_damaged_text_is_made_anew(printed: Printed, cache: Path, place: int) -> None:
+    first = printed()
+    for entry in cache.iterdir():
+        content = bytearray(entry.read_bytes())
+        content[place] ^= 1
+        entry.write_bytes(content)
+    assert printed() == first
+    assert printed.number == 2
+
+
+def test_a_text_is_cached_only_where_its_analysis_is(
+    printed: Printed, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cached_analysis, "_write", lambda *_: None)
+    printed()
+    assert not cache.exists()
+    monkeypatch.undo()
+    monkeypatch.setenv(SWITCH, "0")
+    printed()
+    printed()
+    assert printed.number == 3
+
+
+def test_a_text_of_a_run_that_changes_meanwhile_is_not_cached(
+    printed: Printed, cache: Path
+) -> None:
+    def render(_stream):
+        api.analyze_run(printed.run)
+        _touch(printed.run)
+        api.analyze_run(printed.run)
+
+    print_cached(printed.run, None, Stream(), render)
+    printed()
+    assert printed.number == 1
+
+
+def test_an_output_that_fails_is_not_cached(printed: Printed, cache: Path) -> None:
+    stream = Stream()
+    stream.close()
+    with pytest.raises(ValueError, match="closed"):
+        printed(stream=stream)
+    assert len(list(cache.iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_analyze_prints_again_without_pandas(run: Path, cache: Path) -> None:
+    script = (
+        "import sys, atexit\n"
+        "from hvdprof.cli.main import main\n"
+        "atexit.register(lambda: sys.stderr.write(str('pandas' in sys.modules)))\n"
+        f"sys.argv = ['hvdprof', 'analyze', {str(run)!r}]\n"
+        "main()\n"
+    )
+    made = [
+        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+        for _ in range(2)
+    ]
+    assert [one.stderr for one in made] == [b"True", b"False"]
+    assert made[0].stdout == made[1].stdout
+    assert made[0].stdout.count(b"\n") > 10
 
 
 @pytest.mark.heavy

@@ -5,12 +5,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import typer
 
 from hvdprof import api
+from hvdprof.api.cached_analysis import print_cached
 from hvdprof.api.options import (
     KNOWN_MODELS,
     BenchOptions,
@@ -181,7 +183,13 @@ def measure_and_report(
         raise failure
     announce_interruption(failure)
     analysis = api.analyze_run(folder)
-    reporter.render(analysis, sys.stdout)
+    from hvdprof.report.terminal.terminal_report import TerminalReporter
+
+    if isinstance(reporter, TerminalReporter):
+        # The next `hvdprof analyze` prints the same.
+        print_cached(folder, None, sys.stdout, partial(reporter.render, analysis))
+    else:
+        reporter.render(analysis, sys.stdout)
     if isinstance(failure, InterruptedRunError):
         # In the words of the report, which have the command, too.
         for note in analysis.warning_notes:

@@ -12,7 +12,7 @@ from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.phase_logs import add_phase_logs
 from hvdprof.ingest.recognise import Kind, Recognised, recognise, recognise_all
 from hvdprof.ingest.rundir.flight_files import read_recordings
-from hvdprof.ingest.sources.listing import rank_in_name, unreadable
+from hvdprof.ingest.sources.listing import rank_in_name
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
@@ -20,7 +20,7 @@ from hvdprof.model.file_page import PHASE_LOG
 from hvdprof.model.run import Run
 from hvdprof.model.sources import source_of
 from hvdprof.rundir.attached import AttachedKind
-from hvdprof.rundir.regular_file import shown_name
+from hvdprof.rundir.regular_file import shown_name, unreadable
 
 _OF_TEXT = (AttachedKind.NCCL_LOG, AttachedKind.OUTPUT, AttachedKind.RECORDING)
 _OPTION = {

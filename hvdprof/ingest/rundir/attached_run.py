@@ -30,7 +30,6 @@ from hvdprof.ingest.rundir.attached_size import (
     distinct,
     name_in_run,
 )
-from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.model.cell_key import UNKNOWN
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files, attached_settings
@@ -45,7 +44,7 @@ from hvdprof.rundir.manifest import (
 )
 from hvdprof.rundir.masking import mask_command
 from hvdprof.rundir.plan import Segment
-from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.regular_file import open_regular, unreadable
 from hvdprof.rundir.written_file import (
     OVERWRITE_HINT,
     append_run_bytes,

@@ -10,7 +10,6 @@ from hvdprof.ingest.flight_recorder.dump_tables import SOURCE as FLIGHT_RECORDER
 from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.rundir.attach_sources import Source
-from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
@@ -32,7 +31,7 @@ from hvdprof.rundir.attached import AttachedFile, AttachedKind
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, HOROVOD_ENGINE
-from hvdprof.rundir.regular_file import shown_name
+from hvdprof.rundir.regular_file import shown_name, unreadable
 
 EVERY_USE = "every use"
 

@@ -113,11 +113,6 @@ def is_pattern(path: Path) -> bool:
     return re.search(r"[*?\[]", str(path)) is not None
 
 
-def unreadable(path: Path, error: OSError) -> UnreadableInputError:
-    """The error for a path that cannot be looked at or read."""
-    return UnreadableInputError(f"{shown_name(path)} cannot be read: {error.strerror or error}.")
-
-
 def missing(path: Path) -> UnreadableInputError:
     """The error for a path that is not there, which names what is near."""
     name = shown_name(path)

@@ -15,13 +15,14 @@ from types import FrameType, TracebackType
 from typing import Never, Self
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.sources.listing import missing, unreadable
+from hvdprof.ingest.sources.listing import missing
 from hvdprof.rundir.regular_file import (
     irregular_kind,
     open_regular,
     show_as,
     show_as_they_are,
     shown_name,
+    unreadable,
 )
 from hvdprof.units import byte_size
 

@@ -2,8 +2,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from hvdprof.api.cached_analysis import SWITCH
+from hvdprof.cli.analyze import analyze
 from hvdprof.cli.measuring.measure_and_report import measure_and_report
 from hvdprof.errors import InterruptedRunError, SweepIncompleteError
+from hvdprof.report.formats import reporter_for
 from hvdprof.rundir.manifest import Manifest
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 
@@ -62,3 +65,23 @@ def test_an_interrupted_run_ends_in_the_words_of_its_report(tmp_path):
     assert ended.value.message in shown
     assert ended.value.message.endswith(f"Resume with `hvdprof bench --resume {folder}`.")
     assert ended.value.hint == ""
+
+
+@pytest.mark.parametrize("is_read_only", [False, True])
+def test_the_next_analyze_prints_the_result_without_the_run(
+    tmp_path, capsys, monkeypatch, is_read_only
+):
+    monkeypatch.setenv("HVDPROF_CACHE_DIR", str(tmp_path / "user"))
+    monkeypatch.delenv(SWITCH)
+    folder = write_run(tmp_path / "run", [PassSpec(), PassSpec(size=2)])
+    if is_read_only:
+        folder.chmod(0o555)
+    measurement = SimpleNamespace(
+        ready_hosts=list, run_launches=list, folder=folder, manifest=Manifest.read(folder)
+    )
+    measure_and_report(measurement, reporter_for("terminal"))
+    printed = capsys.readouterr()
+    monkeypatch.setattr("hvdprof.api.analyze_run", None)
+    analyze([folder])
+    assert capsys.readouterr() == (printed.out, "")
+    assert printed.out.count("\n") > 10
