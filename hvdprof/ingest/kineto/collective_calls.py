@@ -67,9 +67,10 @@ class CollectiveCall:
 
         On GPUs the start of the kernel, or of the reduction of what was copied to the host.
         """
-        times = (self.submitted_ns, self.start_ns, self.end_ns)
-        if self.on_gpu:
-            times = (self.start_ns, self.submitted_ns, self.end_ns)
+        first = self.start_ns if self.on_gpu else self.submitted_ns
+        if first is not None:
+            return first
+        times = (self.start_ns, self.submitted_ns, self.end_ns)
         return next(time for time in times if time is not None)
 
     @property

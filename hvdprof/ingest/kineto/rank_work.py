@@ -24,7 +24,7 @@ from hvdprof.ingest.kineto.trace_phases import (
 )
 from hvdprof.ingest.kineto.trace_set import RankTrace
 from hvdprof.ingest.kineto.trace_steps import TraceStep
-from hvdprof.ingest.recorder.step_phases import summed_lengths
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.causes import RECORDED_PARTS
 from hvdprof.rundir.recording.recorder_format import (
     REDUCE_SCATTER,
@@ -132,7 +132,8 @@ BLOCKED = "blocked"
 class WorkedStep:
     """One step: its times in ns of the trace's clock, the length of its parts, and its pieces.
 
-    ``waits`` are those of FSDP2, which waits several times.
+    The rows of ``blocked`` are starts and ends of when it waited: on GPUs hundreds. ``waits`` are
+    those of FSDP2, which waits several times.
     """
 
     number: int
@@ -140,13 +141,13 @@ class WorkedStep:
     end_ns: int
     parts: Mapping[str, int]
     pieces: tuple[Piece, ...]
+    blocked: Int64s
     waits: tuple[SyncWait, ...] = ()
 
     @property
     def released_ns(self) -> int:
         """The end of its last wait; its own end without one."""
-        ends = [end for name, _, end in self.pieces if name == BLOCKED]
-        return max(ends, default=self.end_ns)
+        return int(self.blocked[1].max()) if self.blocked.size else self.end_ns
 
 
 def worked_steps(one: RankTrace) -> list[WorkedStep]:
@@ -166,28 +167,42 @@ def worked_steps(one: RankTrace) -> list[WorkedStep]:
         if one.file.on_gpu:
             pieces = on_gpu(with_copies_of_buckets(one.file, step, phases), one.clock)
             low, high = np.searchsorted(ends, step.start_ns), np.searchsorted(starts, step.end_ns)
-            waits = list(zip(starts[low:high].tolist(), ends[low:high].tolist(), strict=True))
+            waits = np.stack([starts[low:high], ends[low:high]])
         elif hides_waits:
-            pieces, waits = list(phases.pieces), []
+            pieces, waits = list(phases.pieces), np.empty((2, 0), np.int64)
         elif is_of_fsdp2:
             calls = calls_of.get(step.number, ())
             sharded = tuple(waits_of_fsdp2(one.file, step, phases, calls))
-            pieces, waits = list(phases.pieces), [(w.start_ns, w.end_ns) for w in sharded]
+            pairs = [(wait.start_ns, wait.end_ns) for wait in sharded]
+            pieces, waits = list(phases.pieces), np.array(pairs, np.int64).reshape(-1, 2).T
         else:
-            pieces = list(phases.pieces)
-            waits = waits_on_cpu(one.file, step, phases, calls_of.get(step.number, ()))
-            pieces = _with_waits(pieces, waits)
-        pieces += [(BLOCKED, start, end) for start, end in waits]
-        first, last = step.start_ns, step.end_ns
-        inside = tuple(
-            (name, max(start, first), min(end, last))
-            for name, start, end in pieces
-            if start < end and start < last and end > first
-        )
-        lengths = dict.fromkeys(RECORDED_PARTS, 0) | summed_lengths(inside)
-        lengths["outside"] = step.end_ns - step.start_ns - sum(lengths.values())
-        found.append(WorkedStep(step.number, step.start_ns, step.end_ns, lengths, inside, sharded))
+            pairs = waits_on_cpu(one.file, step, phases, calls_of.get(step.number, ()))
+            pieces = _with_waits(list(phases.pieces), pairs)
+            waits = np.array(pairs, np.int64).reshape(-1, 2).T
+        found.append(_worked(step, pieces, waits, sharded))
     return found
+
+
+def _worked(
+    step: TraceStep, pieces: Sequence[Piece], waits: Int64s, sharded: tuple[SyncWait, ...]
+) -> WorkedStep:
+    """A step with what lies in it of pieces and of waits, whose rows are starts and ends."""
+    first, last = step.start_ns, step.end_ns
+    inside = tuple(
+        (name, max(start, first), min(end, last))
+        for name, start, end in pieces
+        if start < end and start < last and end > first
+    )
+    is_inside = (waits[0] < waits[1]) & (waits[0] < last) & (waits[1] > first)
+    blocked = np.clip(waits[:, is_inside], first, last)
+    lengths = dict.fromkeys(RECORDED_PARTS, 0)
+    for name, start, end in inside:
+        # No time counts twice.
+        waited = np.minimum(blocked[1], end) - np.maximum(blocked[0], start)
+        lengths[name] += end - start - int(waited[waited > 0].sum())
+    lengths[BLOCKED] = int((blocked[1] - blocked[0]).sum())
+    lengths["outside"] = last - first - sum(lengths.values())
+    return WorkedStep(step.number, first, last, lengths, inside, blocked, sharded)
 
 
 def allocation_share(one: RankTrace) -> float:

@@ -81,8 +81,8 @@ def clock_shifts(
     shortest: dict[int, int] = {}
     for rank, own in calls.items():
         for number, call in zip(ids[rank].tolist(), own, strict=True):
-            if number in ends[rank] and call.length_ns is not None:
-                shortest[number] = min(shortest.get(number, call.length_ns), call.length_ns)
+            if number in ends[rank] and (length := call.length_ns) is not None:
+                shortest[number] = min(shortest.get(number, length), length)
     first, *others = ends
     found = {}
     for rank in others:

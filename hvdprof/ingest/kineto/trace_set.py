@@ -1,5 +1,6 @@
 """The traces of the ranks of one job, checked against each other and on one clock."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -192,6 +193,8 @@ def _begin_at_0(ranks: Mapping[int, RankTrace]) -> None:
 
 def _relate_clocks(ranks: Mapping[int, RankTrace], matching: Matching) -> None:
     """Move ranks whose clock is that of another host, or of one not named (torch below 2.13)."""
+    if all(one.clock_method == SAME_CLOCK for one in ranks.values()):
+        return
     first = next(iter(ranks.values()))
     shifts = clock_shifts({rank: one.calls for rank, one in ranks.items()}, matching.ids)
     for rank, (shift, error) in shifts.items():
@@ -235,14 +238,14 @@ def _renumbered(one: RankTrace, ends: Int64s, numbers: Int64s) -> TraceSteps:
 def _steps_of_calls(one: RankTrace) -> list[int]:
     """The step in which the host submitted each call, else in which it arrived; -1 outside."""
     steps = one.steps.steps
-    hosted = np.array([step.host_start_ns for step in steps] or [0], dtype=np.int64)
-    worked = np.array([step.start_ns for step in steps] or [0], dtype=np.int64)
+    hosted = [step.host_start_ns for step in steps]
+    worked = [step.start_ns for step in steps]
     found = []
     for call in one.calls:
         is_hosted = call.submitted_ns is not None
         at = call.submitted_ns if call.submitted_ns is not None else call.arrival_ns
-        place = int(np.searchsorted(hosted if is_hosted else worked, at, side="right")) - 1
-        if not steps or place < 0:
+        place = bisect_right(hosted if is_hosted else worked, at) - 1
+        if place < 0:
             found.append(-1)
             continue
         step = steps[place]

@@ -41,7 +41,7 @@ def trace_blocks(found: TraceSet, origin: Origin, engine: str) -> Iterator[tuple
         yield RANKS, {"pass_id": origin[0], "engine": engine, **_rank(one)}
         if steps:
             yield STEPS, {**common, **_steps(one, steps)}
-            if any(step.pieces for step in steps):
+            if any(step.pieces or step.blocked.size for step in steps):
                 yield EVENTS, {**common, **_pieces(one, steps)}
             if any(step.waits for step in steps):
                 yield WAITS, {**common, **_waits(one, steps)}
@@ -107,23 +107,28 @@ def _steps(one: RankTrace, steps: list[WorkedStep]) -> Block:
 
 
 def _pieces(one: RankTrace, steps: list[WorkedStep]) -> Block:
-    rows = [(step.number, *piece) for step in steps for piece in step.pieces]
-    numbers, activities, starts, ends = zip(*rows, strict=True)
-    start, end = np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64)
+    activities: list[str] = []
+    times: list[Int64s] = []
+    for step in steps:
+        activities += [name for name, _, _ in step.pieces] + [BLOCKED] * step.blocked.shape[1]
+        own = np.array([piece[1:] for piece in step.pieces], dtype=np.int64).reshape(-1, 2)
+        times += [own.T, step.blocked]
+    start, end = np.concatenate(times, axis=1)
+    lengths = [len(step.pieces) + step.blocked.shape[1] for step in steps]
     return {
         "source": "recorder",
-        "rank": np.full(len(rows), one.rank),
-        "step": np.array(numbers, dtype=np.int64),
+        "rank": np.full(len(start), one.rank),
+        "step": np.repeat(np.array([step.number for step in steps], dtype=np.int64), lengths),
         "phase": "part",
         "activity": names(activities),
         "collective": "",
         "tensor": "",
-        "occurrence": np.zeros(len(rows), dtype=np.int64),
-        "fusion_id": np.full(len(rows), -1),
+        "occurrence": np.zeros(len(start), dtype=np.int64),
+        "fusion_id": np.full(len(start), -1),
         "start_ns": start + one.offset_ns,
         "dur_ns": end - start,
-        "size_bytes": pd.array([None] * len(rows), dtype="Int64"),
-        "clock_error_ns": np.full(len(rows), one.clock_error_ns),
+        "size_bytes": pd.array([None] * len(start), dtype="Int64"),
+        "clock_error_ns": np.full(len(start), one.clock_error_ns),
     }
 
 
@@ -179,8 +184,6 @@ def _calls(one: RankTrace, ids: Int64s, steps: list[WorkedStep]) -> Block:
 
 def _exposed(one: RankTrace, steps: list[WorkedStep]) -> "pd.api.extensions.ExtensionArray":
     """The part of each call in which the rank did nothing else."""
-    waits = [(start, end) for step in steps for name, start, end in step.pieces if name == BLOCKED]
-    times = np.array(waits, dtype=np.int64).reshape(-1, 2)
     known = np.array([call.end_ns is not None for call in one.calls])
     spans = np.array(
         [(call.arrival_ns, call.end_ns or call.arrival_ns) for call in one.calls], dtype=np.int64
@@ -190,7 +193,8 @@ def _exposed(one: RankTrace, steps: list[WorkedStep]) -> "pd.api.extensions.Exte
         computing = covered_ns(spans[:, 0], spans[:, 1], merged(starts, ends))
         exposed = spans[:, 1] - spans[:, 0] - computing
     else:
-        exposed = covered_ns(spans[:, 0], spans[:, 1], merged(times[:, 0], times[:, 1]))
+        blocked = [np.empty((2, 0), np.int64), *(step.blocked for step in steps)]
+        exposed = covered_ns(spans[:, 0], spans[:, 1], merged(*np.concatenate(blocked, axis=1)))
         known &= (np.array(one.step_of) >= 0) & (not one.hides_waits)
     return pd.arrays.IntegerArray(exposed, ~known)
 
@@ -245,8 +249,8 @@ def _shortest(found: TraceSet) -> dict[int, int]:
     shortest: dict[int, int] = {}
     for rank, one in found.ranks.items():
         for number, call in zip(found.matching.ids[rank].tolist(), one.calls, strict=True):
-            if number != NO_MATCH and call.length_ns is not None:
-                shortest[number] = min(shortest.get(number, call.length_ns), call.length_ns)
+            if number != NO_MATCH and (length := call.length_ns) is not None:
+                shortest[number] = min(shortest.get(number, length), length)
     return shortest
 
 
