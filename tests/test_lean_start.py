@@ -58,7 +58,9 @@ def printed(*command: str, path: Path, state: Path) -> list[str]:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("module", ["torch._dynamo", "torch.distributed.tensor"])
+@pytest.mark.parametrize(
+    "module", ["torch._dynamo", "torch.distributed.tensor", "hvdprof.bench_models.emulated"]
+)
 def test_what_asks_for_operators_without_data_gets_them(module: str, tmp_path: Path) -> None:
     lines = printed("-c", RANK.format(module=module), path=ROOT, state=tmp_path)
     assert lines == ["True True", "4 4"]
@@ -279,6 +281,10 @@ def test_a_fork_is_as_a_process_of_its_own(
         "raise KeyboardInterrupt",
         "os.kill(os.getpid(), 9)",
         "import atexit; atexit.register(print, 'last')",
+        "import threading; threading.Timer(0.2, print, ['thread']).start()",
+        "opened = open('/dev/stderr', 'w'); opened.write('not closed')",
+        "import ctypes; ctypes.CDLL(None).puts(b'of C')",
+        "sys.exit(259)",
     ],
 )
 def test_a_fork_ends_as_a_process_of_its_own(script: Path, end: str) -> None:
@@ -337,6 +343,43 @@ def test_a_fork_is_in_the_namespaces_and_groups_of_the_process(script: Path) -> 
     assert not [kind for kind in own if own[kind] == str(Path(f"/proc/self/ns/{kind}").readlink())]
     assert interfaces == ["lo"]
     assert groups == [0, 7]
+
+
+COMMAND_HOOK = """
+import atexit, runpy, sys
+atexit.register(lambda: print("tests.builders.warm_modules" in sys.modules))
+runpy.run_path({lean!r})
+"""
+
+
+@pytest.mark.horovod
+@pytest.mark.warm
+@pytest.mark.parametrize("command", ["analyze t.csv", "analyze nowhere", "analyze --bogus"])
+def test_a_command_is_forked_and_does_what_its_own_process_does(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "t.csv").write_text("np,samples/s\n1,100\n2,190\n")
+    lean = str(LEAN_START / "sitecustomize.py")
+    (tmp_path / "sitecustomize.py").write_text(COMMAND_HOOK.format(lean=lean))
+    path = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"], str(ROOT)])
+
+    def ended_with(address: dict[str, str]) -> tuple[list[str], str, int]:
+        environment = {name: os.environ[name] for name in os.environ if name != VARIABLE}
+        done = subprocess.run(
+            [sys.executable, "-m", "hvdprof", *command.split()],
+            cwd=tmp_path,
+            env={**environment, "PYTHONPATH": path, **address},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        return done.stdout.splitlines(), done.stderr, done.returncode
+
+    stdout, *forked = ended_with({VARIABLE: os.environ[VARIABLE]})
+    own_stdout, *own = ended_with({})
+    assert forked == own
+    assert stdout == [*own_stdout[:-1], "True"]
+    assert own_stdout[-1] == "False"
 
 
 @pytest.mark.horovod

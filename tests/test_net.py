@@ -14,7 +14,12 @@ from tests.builders.network_hosts import NetworkHosts, network_hosts
 MBIT = 1e6 / 8 / 1e9
 """A million bits a second in GB/s."""
 
-pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.horovod,
+    pytest.mark.warm,
+    pytest.mark.root,
+    pytest.mark.timeout(300),
+]
 
 
 @pytest.fixture(scope="module")

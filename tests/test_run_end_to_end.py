@@ -37,7 +37,7 @@ def sweep(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "sweep"
     own = ("run", "-q", "-o", str(folder), "--np", "1,2", "--controller", "gloo")
     script = ("--num-steps", "40", "--", "python", SCRIPT, "--epochs", "20")
-    command = [sys.executable, "-m", "hvdprof", *own, *script]
+    command = [str(Path(sys.executable).with_name("hvdprof")), *own, *script]
     return subprocess.run(command, capture_output=True, text=True, timeout=500), folder
 
 

@@ -39,6 +39,7 @@ def _run(hosts: NetworkHosts, folder: Path, *options: str) -> "tuple[int, str]":
     return done.returncode, done.stderr
 
 
+@pytest.mark.warm
 def test_a_host_that_cannot_be_reached_is_named_before_anything_starts(
     hosts: NetworkHosts, tmp_path: Path
 ) -> None:
@@ -49,6 +50,7 @@ def test_a_host_that_cannot_be_reached_is_named_before_anything_starts(
     assert not (tmp_path / "run" / "passes").exists()
 
 
+@pytest.mark.warm
 def test_a_host_without_hvdprof_is_named_before_anything_starts(
     hosts: NetworkHosts, tmp_path: Path
 ) -> None:
@@ -66,6 +68,7 @@ def test_a_host_without_hvdprof_is_named_before_anything_starts(
     "Gloo, over a stand-in for ssh",
     "two network namespaces of one host",
 )
+@pytest.mark.warm
 def test_a_host_with_another_version_is_named_before_anything_starts(
     hosts: NetworkHosts, tmp_path: Path
 ) -> None:
@@ -150,6 +153,7 @@ def test_a_script_on_hosts_that_share_no_files(hosts: NetworkHosts, tmp_path: Pa
     assert counted.tolist() == [11, 11]
 
 
+@pytest.mark.warm
 def test_no_host_sees_the_folder(hosts: NetworkHosts, tmp_path: Path) -> None:
     runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
     for folder in (runs, elsewhere):

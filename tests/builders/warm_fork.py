@@ -3,11 +3,13 @@
 Tested by tests/test_lean_start.py.
 """
 
+import atexit
 import contextlib
 import copy
 import ctypes
 import fcntl
 import functools
+import gc
 import importlib
 import mmap
 import os
@@ -17,14 +19,15 @@ import runpy
 import signal
 import struct
 import sys
+import threading
 import types
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from io import TextIOWrapper
+from io import BufferedRandom, BufferedWriter, TextIOWrapper
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from greenlet import greenlet
 
@@ -249,6 +252,25 @@ def _prepared(started: list[str], *, is_safe: bool) -> Callable[[], object]:
         sys.path.insert(0, str(Path(script).resolve().parent))
     code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
     return functools.partial(exec, code, main.__dict__)
+
+
+def end_at_once(code: object) -> NoReturn:
+    """End as Python does, but without taking apart what the server has imported.
+
+    That is three quarters of the processor time of a fork that imports torch and ends. Threads,
+    exit functions and files that are open for writing are seen to before.
+    """
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for one in gc.get_objects():
+        if issubclass(type(one), TextIOWrapper | BufferedWriter | BufferedRandom):
+            with contextlib.suppress(ValueError, OSError):
+                one.flush()
+    ctypes.CDLL(None).fflush(None)
+    os._exit((code or 0) & 0xFF)
 
 
 def _print(error: BaseException) -> None:

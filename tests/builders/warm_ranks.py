@@ -8,6 +8,8 @@ files, folder, variables, arguments, signals and processors of that process, its
 that process, where these are others. Modules of torch and Horovod are not loaded for it until
 it imports them, so hooks on imports see them. It has its own process id, session and parent.
 
+``python -m hvdprof`` is forked from a fork of the server that has imported what commands do.
+
 A process begins on its own, cold, where that could matter: in other namespaces than those, control
 groups, limits or rights than the server, with another Python or other variables that torch, Python
 or the loader read at their start, and in tests without the marker ``warm``.
@@ -29,8 +31,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.builders.lean_start.warm_proxy import COMMANDS, IMPORTED_BY_COMMANDS
 from tests.builders.places import LEAN_START, ROOT
-from tests.builders.warm_fork import Stash, become, may_show_environment
+from tests.builders.warm_fork import Stash, become, end_at_once, may_show_environment
 
 IMPORTED = ("torch", "horovod.torch")
 """The second imports the first, also in a fork."""
@@ -94,14 +97,19 @@ def main() -> None:
     stash = _import_all()
     if not may_show_environment():
         return
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(sys.argv[1])
-    listener.listen(64)
+    ranks, commands = (_listener(sys.argv[1] + end) for end in ("", COMMANDS))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     gc.collect()
     gc.freeze()
-    _Server(listener, stash).serve()
+    _Server(ranks, stash, commands).serve()
+
+
+def _listener(address: str) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(address)
+    listener.listen(64)
+    return listener
 
 
 def _import_all() -> Stash:
@@ -120,8 +128,10 @@ def _import_all() -> Stash:
 
 
 class _Server:
-    def __init__(self, listener: socket.socket, stash: Stash) -> None:
-        self._listener, self._stash = listener, stash
+    def __init__(
+        self, listener: socket.socket, stash: Stash, commands: socket.socket | None = None
+    ) -> None:
+        self._listener, self._stash, self._commands = listener, stash, commands
         self._asking: dict[int, socket.socket] = {}
         self._woken, self._wake = socket.socketpair()
         for one in (self._woken, self._wake):
@@ -132,6 +142,8 @@ class _Server:
         self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, None)
         self._selector.register(listener, selectors.EVENT_READ, self._answer)
         self._selector.register(self._woken, selectors.EVENT_READ, self._pass_on_ends)
+        if commands is not None:
+            self._selector.register(commands, selectors.EVENT_READ, self._begin_commands)
 
     def serve(self) -> None:
         while True:
@@ -150,12 +162,29 @@ class _Server:
         if pid == 0:
             self._forget()
             asking.close()
-            become(asked, self._stash)
+            try:
+                become(asked, self._stash)
+            except SystemExit as end:
+                end_at_once(end.code)
         self._asking[pid] = asking
         for handle in asked["received"]:
             os.close(handle)
         with contextlib.suppress(OSError):
             asking.send(b"%d" % pid)
+
+    def _begin_commands(self) -> None:
+        """Leave commands to a fork, which takes them from the first one on."""
+        commands, self._commands = self._commands, None
+        assert commands is not None
+        self._selector.unregister(commands)
+        if os.fork() == 0:
+            self._forget()
+            importlib.import_module(IMPORTED_BY_COMMANDS)
+            gc.collect()
+            gc.freeze()
+            _Server(commands, self._stash).serve()
+            os._exit(0)
+        commands.close()
 
     def _forget(self) -> None:
         """Close what the fork does not have: later it would close others by the same numbers."""
@@ -163,6 +192,8 @@ class _Server:
         self._selector.close()
         for one in (self._listener, self._woken, self._wake, *self._asking.values()):
             one.close()
+        if self._commands is not None:
+            self._commands.close()
 
     def _pass_on_ends(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -170,8 +201,10 @@ class _Server:
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
                 pid, status = ended
-                with self._asking.pop(pid) as asking, contextlib.suppress(OSError):
-                    asking.send(b"%d" % status)
+                # That of commands asks for nothing.
+                if asking := self._asking.pop(pid, None):
+                    with asking, contextlib.suppress(OSError):
+                        asking.send(b"%d" % status)
 
 
 def _received(asking: socket.socket) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ Python runs this in each process of a test with real ranks, but those of time: `
 puts the folder into ``PYTHONPATH``.
 
 * ``import torch`` registers how operators act on tensors without data: a quarter of its time. Only
-  compilers and DTensor ask for that; it is registered when one of them is imported.
+  compilers, DTensor and emulated models ask for that; it is registered when one is imported.
 * The first optimizer and DDP import torch's compiler only to exclude themselves from compilation.
   They get a module that excludes nothing. What asks it for more gets the compiler.
 * Each ``horovodrun`` and ``horovod.run`` imports torch in a child process, only to ask Horovod
@@ -24,7 +24,7 @@ WITHOUT_DATA = "torch._meta_registrations"
 COMPILER = "torch._dynamo"
 EXCLUDED = {"torch._compile", "torch.optim.optimizer", "torch.nn.parallel.distributed"}
 ANSWER = "hvdprof-horovod-build:"
-ASK = {COMPILER, "torch.distributed.tensor"}
+ASK = {COMPILER, "torch.distributed.tensor", "hvdprof.bench_models.emulated"}
 
 
 class _Finder:

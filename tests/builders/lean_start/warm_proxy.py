@@ -18,8 +18,15 @@ import sys
 VARIABLE = "HVDPROF_TESTS_WARM"
 """Names the socket of the server."""
 
+COMMANDS = ".commands"
+"""The end of the name of its other socket, for commands of hvdprof."""
+
+COMMAND = ["-m", "hvdprof"]
+IMPORTED_BY_COMMANDS = "tests.builders.warm_modules"
+
 MODULES = {
     "hvdprof.bench_models.train",
+    "hvdprof.collect.net_probe",
     "torch.distributed.run",
     "horovod.runner.run_task",
     "horovod.spark.task.gloo_exec_fn",
@@ -42,7 +49,11 @@ def continue_warm() -> None:
     options = []
     while started and started[0] in OPTIONS:
         options.append(started.pop(0))
-    if address is None or not _imports_torch(started):
+    is_command = started[:2] == COMMAND
+    if address is None or not (is_command or _imports_torch(started)):
+        return
+    if is_command and IMPORTED_BY_COMMANDS in sys.modules:
+        # This is the fork.
         return
     # Before this process opens any.
     handles = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208
@@ -50,7 +61,7 @@ def continue_warm() -> None:
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
         folder = os.getcwd()  # noqa: PTH109
-        server.connect(address)
+        server.connect(address + COMMANDS if is_command else address)
     except OSError:
         # The folder is gone, or the tests have ended.
         return
@@ -59,7 +70,10 @@ def continue_warm() -> None:
         "started": started,
         "options": options,
         "command": sys.orig_argv,
-        "environment": {name: os.environ[name] for name in os.environ if name != VARIABLE},
+        # What a command starts may be forked, too.
+        "environment": {
+            name: os.environ[name] for name in os.environ if is_command or name != VARIABLE
+        },
         "folder": folder,
         "path": sys.path,
         "executable": sys.executable,
