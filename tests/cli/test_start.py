@@ -127,7 +127,6 @@ def processor_seconds(*arguments: str) -> float:
     return min(once() for _ in range(3))
 
 
-@pytest.mark.timing
 def test_start_takes_no_more_processor_time_than_importing_pandas(tmp_path: Path) -> None:
     run = quick_run(tmp_path / "run")
     unit = processor_seconds("-c", "import pandas")

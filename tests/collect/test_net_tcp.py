@@ -88,7 +88,7 @@ def test_the_number_of_rounds_is_bounded() -> None:
     assert effort.rounds(9.0) == 1
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_a_silent_stranger_holds_no_pair_up() -> None:
     server = EchoServer(["127.0.0.1"], soon(40))
     with socket.create_connection(("127.0.0.1", server.offer.port), 5):

@@ -73,7 +73,7 @@ def test_no_result_without_proc_stat(monkeypatch: pytest.MonkeyPatch) -> None:
     assert use.stop() is None
 
 
-@pytest.mark.timing
+@pytest.mark.slow
 def test_our_own_children_are_not_others() -> None:
     use = CpuUse()
     use.start()

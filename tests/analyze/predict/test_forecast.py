@@ -220,7 +220,7 @@ def test_the_knee_and_the_largest_size_at_the_target() -> None:
     assert not limits.is_beyond
 
 
-@pytest.mark.timing
+@pytest.mark.heavy
 def test_six_sizes_take_seconds() -> None:
     offsets = -np.sort(np.random.default_rng(0).random((40, 10)), axis=1)[:, ::-1] * 5e7
     job = stated_job(exposed_ms=6.0, jitter=normal_jitter([0.01]), offsets_ns=offsets)

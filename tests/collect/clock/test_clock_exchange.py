@@ -104,7 +104,7 @@ def test_rank_0_that_cannot_listen_is_reported_on_the_ranks_that_need_it(monkeyp
     assert (found[0].method, found[2].method) == ("same-clock", "same-clock")
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_unreachable_rank_0_is_reported_within_the_time_limit(monkeypatch):
     monkeypatch.setattr(clock_exchange, "own_addresses", lambda: ["name.invalid"])
     begin_s = time.monotonic()

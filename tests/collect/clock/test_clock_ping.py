@@ -79,7 +79,7 @@ def test_next_address_is_tried():
     assert ping(offer, soon()).num_exchanges > 0
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_no_rank_waits_beyond_the_deadline():
     begin_s = time.monotonic()
     server = PingServer(["127.0.0.1"], 1, soon(0.2))
@@ -89,7 +89,7 @@ def test_no_rank_waits_beyond_the_deadline():
     assert time.monotonic() - begin_s < 3
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_silent_and_dripping_strangers_hold_nobody_up():
     server = PingServer(["127.0.0.1"], 1, soon(30))
     with contextlib.ExitStack() as strangers:
@@ -115,7 +115,7 @@ def test_silent_and_dripping_strangers_hold_nobody_up():
         dripping.join()
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_a_dripping_stranger_is_dropped():
     server = PingServer(["127.0.0.1"], 1, soon(30))
     with socket.create_connection(("127.0.0.1", server.offer.port), 5) as stranger:
@@ -135,7 +135,7 @@ def test_a_dripping_stranger_is_dropped():
     assert ping(server.offer, soon()).num_exchanges > 0
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_an_asker_leaves_a_server_that_drips():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         offer = handshake.Offer(["127.0.0.1"], listener.getsockname()[1], "00")

@@ -245,7 +245,7 @@ def test_warnings_of_nccl_2_30_name_a_function(tmp_path: Path) -> None:
     assert problem["text"] == "Failed to initialize any NET plugin"
 
 
-@pytest.mark.timing
+@pytest.mark.heavy
 @pytest.mark.parametrize("rest", ["a", "ab.c-", "oak1:7100:7200 [0] NCCL INFO Channel 00/02 : 0 1"])
 def test_a_line_of_a_megabyte_takes_no_longer_than_its_beginning(tmp_path: Path, rest: str) -> None:
     line = said("Using network Socket") + " " + rest * (1_000_000 // len(rest))

@@ -206,7 +206,7 @@ def test_a_signal_interrupts_even_when_the_session_handles_it(tmp_path, number):
     assert signal.getsignal(number) is former
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_a_session_that_lets_itself_be_interrupted_by_ctrl_c_alone(tmp_path):
     def swallowing():
         try:

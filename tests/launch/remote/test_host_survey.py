@@ -92,7 +92,7 @@ def test_every_host_with_a_problem_is_named(tmp_path: Path) -> None:
     assert "ssh n2 true" in raised.value.hint
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_a_host_that_does_not_answer_costs_its_time_alone(tmp_path: Path) -> None:
     shell = _shell(tmp_path, n1="sleep 30", n2="sleep 30")
     began = time.monotonic()

@@ -142,7 +142,7 @@ def test_files_that_do_not_come_back_are_remembered_and_fetched_later(tmp_path: 
     assert paths.recorder_file(1).read_text() == "1\n"
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_a_host_that_vanishes_ends_the_launch_and_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -295,7 +295,7 @@ def test_a_cell_that_failed_twice_is_not_tried_a_third_time(
     assert by_id["resnet18-none-average"].status == "done"
 
 
-@pytest.mark.timing
+@pytest.mark.waits
 def test_a_hang_is_ended_and_not_waited_for_again(sweep_of: Callable[..., Sweep]) -> None:
     sweep = sweep_of(sizes=(2,), repeats=2, timeout_s=1.0, fault="orphan:mnist-none-average")
     started = time.monotonic()
