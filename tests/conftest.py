@@ -66,8 +66,11 @@ LONGEST_FIRST = (
     "test_bench_two_hosts.py",
     "test_run_elastic.py",
     "test_run_tutorials.py",
+    "test_strangers.py",
+    "test_selftest_end_to_end.py",
+    "test_watch_hosts.py",
 )
-"""Files that take minutes: a worker that starts one last leaves the other without work."""
+"""Files that take long: a worker that starts one last leaves the others without work."""
 
 PYTHONPATH = os.environ.get("PYTHONPATH", "")
 
