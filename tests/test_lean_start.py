@@ -354,9 +354,16 @@ runpy.run_path({lean!r})
 
 @pytest.mark.horovod
 @pytest.mark.warm
-@pytest.mark.parametrize("command", ["analyze t.csv", "analyze nowhere", "analyze --bogus"])
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ([sys.executable, "-m", "hvdprof"], "analyze t.csv"),
+        ([sys.executable, "-m", "hvdprof"], "analyze nowhere"),
+        ([str(Path(sys.executable).with_name("hvdprof"))], "analyze --bogus"),
+    ],
+)
 def test_a_command_is_forked_and_does_what_its_own_process_does(
-    tmp_path: Path, command: str
+    tmp_path: Path, program: list[str], command: str
 ) -> None:
     (tmp_path / "t.csv").write_text("np,samples/s\n1,100\n2,190\n")
     lean = str(LEAN_START / "sitecustomize.py")
@@ -366,7 +373,7 @@ def test_a_command_is_forked_and_does_what_its_own_process_does(
     def ended_with(address: dict[str, str]) -> tuple[list[str], str, int]:
         environment = {name: os.environ[name] for name in os.environ if name != VARIABLE}
         done = subprocess.run(
-            [sys.executable, "-m", "hvdprof", *command.split()],
+            [*program, *command.split()],
             cwd=tmp_path,
             env={**environment, "PYTHONPATH": path, **address},
             capture_output=True,

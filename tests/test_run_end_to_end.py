@@ -33,7 +33,7 @@ def counted(folder: Path):
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    """A script on one and two ranks, started as a shell starts it."""
+    """A script on one and two ranks, by the installed command."""
     folder = tmp_path_factory.mktemp("run") / "sweep"
     own = ("run", "-q", "-o", str(folder), "--np", "1,2", "--controller", "gloo")
     script = ("--num-steps", "40", "--", "python", SCRIPT, "--epochs", "20")

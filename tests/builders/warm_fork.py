@@ -59,7 +59,7 @@ def become(asked: dict[str, Any], stash: Stash) -> None:
     _open_streams(unbuffered=unbuffered)
     if os.environ.get("PYTHONFAULTHANDLER"):
         importlib.import_module("faulthandler").enable()
-    sys.orig_argv[:] = asked["command"]
+    sys.orig_argv[:], sys.executable = asked["command"], asked["executable"]
     sys.path[:] = asked["path"]
     sys.meta_path.insert(0, _Stashed(stash))
     importlib.invalidate_caches()
@@ -96,8 +96,12 @@ def _take_files(received: list[int], handles: list[int]) -> None:
 def _take_signals(ignored: list[str], blocked: list[int]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for name in ignored:
-        signal.signal(signal.Signals[name], signal.SIG_IGN)
+    for one in signal.Signals:
+        if one.name in ignored:
+            signal.signal(one, signal.SIG_IGN)
+        elif signal.getsignal(one) == signal.SIG_IGN:
+            # The server was begun below nohup, whose effect the tests undo.
+            signal.signal(one, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 

@@ -8,7 +8,7 @@ files, folder, variables, arguments, signals and processors of that process, its
 that process, where these are others. Modules of torch and Horovod are not loaded for it until
 it imports them, so hooks on imports see them. It has its own process id, session and parent.
 
-``python -m hvdprof`` is forked from a fork of the server that has imported what commands do.
+A command of hvdprof is forked from a fork of the server that has imported what commands do.
 
 A process begins on its own, cold, where that could matter: in other namespaces than those, control
 groups, limits or rights than the server, with another Python or other variables that torch, Python
@@ -220,7 +220,7 @@ def _received(asking: socket.socket) -> dict[str, Any] | None:
     asked = marshal.loads(message) if message else {}
     if (
         len(received) == len(asked.get("handles", ())) + 1
-        and asked["executable"] == sys.executable
+        and _folder(asked["executable"]) == _folder(sys.executable)
         and _read_at_start(asked["environment"]) == _read_at_start(os.environ)
         and _conditions(pid) == _conditions(os.getpid())
     ):
@@ -229,6 +229,11 @@ def _received(asking: socket.socket) -> dict[str, Any] | None:
     for handle in received:
         os.close(handle)
     return None
+
+
+def _folder(executable: str) -> Path:
+    # Of an environment; a worktree may have it by a link.
+    return Path(executable).parent.resolve()
 
 
 def _read_at_start(environment: Mapping[str, str]) -> dict[str, object]:

@@ -22,6 +22,7 @@ COMMANDS = ".commands"
 """The end of the name of its other socket, for commands of hvdprof."""
 
 COMMAND = ["-m", "hvdprof"]
+INSTALLED = "/bin/hvdprof"
 IMPORTED_BY_COMMANDS = "tests.builders.warm_modules"
 
 MODULES = {
@@ -49,7 +50,7 @@ def continue_warm() -> None:
     options = []
     while started and started[0] in OPTIONS:
         options.append(started.pop(0))
-    is_command = started[:2] == COMMAND
+    is_command = started[:2] == COMMAND or "".join(started[:1]).endswith(INSTALLED)
     if address is None or not (is_command or _imports_torch(started)):
         return
     if is_command and IMPORTED_BY_COMMANDS in sys.modules:
