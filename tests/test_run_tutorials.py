@@ -27,9 +27,12 @@ def torchvision(tmp_path_factory) -> Path:
     return folder
 
 
-def run(folder: Path, torchvision: Path, controller: str, *command: str) -> Path:
+def _write_digits(folder: Path, num_train: int) -> None:
     for rank in range(2):
-        tutorial.write_digits(folder / f"data-{rank}", num_train=1000, num_test=300)
+        tutorial.write_digits(folder / f"data-{rank}", num_train=num_train, num_test=300)
+
+
+def run(folder: Path, torchvision: Path, controller: str, *command: str) -> Path:
     own = ["-q", "-o", "run", "-np", "2", "--no-trace", "--controller", controller]
     own += ["--num-warmup-batches", str(WARMUP)]
     ended = hvdprof(
@@ -56,6 +59,7 @@ def _path(torchvision: Path) -> str:
 )
 def test_horovods_own_mnist_script(tmp_path, torchvision, controller, option):
     (tmp_path / "pytorch_mnist.py").write_text(tutorial.script())
+    _write_digits(tmp_path, 1000)
     options = ("--epochs", "2", "--batch-size", "20", option)
     read = load_run(run(tmp_path, torchvision, controller, "pytorch_mnist.py", *options))
 
@@ -80,10 +84,11 @@ def test_horovods_own_mnist_script(tmp_path, torchvision, controller, option):
 @pytest.mark.warm
 def test_the_function_of_a_horovod_runner(tmp_path, torchvision):
     (tmp_path / "runner.py").write_text(tutorial.runner_script(tmp_path / "checkpoints"))
+    _write_digits(tmp_path, 400)
     read = load_run(run(tmp_path, torchvision, "gloo", "runner.py"))
 
-    # 1000 images, 2 ranks, 100 a batch, 5 epochs, each with a checkpoint of rank 0.
-    assert read.steps.groupby("rank").size().tolist() == [25, 25]
+    # 400 images, 2 ranks, 100 a batch, 5 epochs, each with a checkpoint of rank 0.
+    assert read.steps.groupby("rank").size().tolist() == [10, 10]
     assert set(read.steps["samples"]) == {100}
     assert len(list((tmp_path / "checkpoints").glob("*/MNISTDemo/checkpoint-*"))) == 5
 
@@ -98,8 +103,7 @@ def test_the_function_of_a_horovod_runner(tmp_path, torchvision):
     reason="pyspark or Java is not installed",
 )
 def test_the_notebook_of_a_horovod_runner_on_spark(tmp_path, torchvision):
-    for rank in range(2):
-        tutorial.write_digits(tmp_path / f"data-{rank}", num_train=1000, num_test=300)
+    _write_digits(tmp_path, 400)
     (tmp_path / "notebook.py").write_text(tutorial.runner_notebook(tmp_path / "checkpoints"))
     ended = subprocess.run(
         [sys.executable, "notebook.py"],
@@ -113,6 +117,6 @@ def test_the_notebook_of_a_horovod_runner_on_spark(tmp_path, torchvision):
     assert ended.returncode == 0, ended.stderr[-5000:]
     (folder,) = (tmp_path / "runs").iterdir()
     steps = load_run(folder).steps
-    assert steps.groupby("rank").size().tolist() == [25, 25]
+    assert steps.groupby("rank").size().tolist() == [10, 10]
     assert set(steps["samples"]) == {100}
     assert len(list((tmp_path / "checkpoints").glob("*/MNISTDemo/checkpoint-*"))) == 5
