@@ -17,10 +17,9 @@ from tests.builders.browser import (
     CLOUD_BUTTON,
     SERVERS,
     WatchedPage,
-    leave_out_figures,
-    read,
     serious_violations,
     show,
+    turn,
     wait_until,
     watched_page,
 )
@@ -56,11 +55,10 @@ def test_a_number_is_the_same_on_every_page(tmp_path: Path, name: str) -> None:
     # One run alone has nothing to be compared with.
     again = Path(shutil.copytree(folder, tmp_path / "again"))
     with served(RunStore([folder, again])) as address, watched_page(address) as watched:
-        leave_out_figures(watched.page)
         shown: dict[str, set[str]] = {}
         pages: dict[str, int] = {}
         for one in PAGES:
-            read(watched, f"{address}{one.PATH}?run={folder.name}&with=again")
+            turn(watched, f"{address}{one.PATH}?run={folder.name}&with=again")
             found = watched.page.evaluate(FACTS)
             for fact, text in found:
                 shown.setdefault(fact, set()).add(text)
@@ -82,7 +80,7 @@ def test_every_page_shows_what_was_measured(run_folder: Path, width: int, dark: 
     with served(runs) as address, watched_page(address, width=width, dark=dark) as watched:
         page = watched.page
         for one in PAGES:
-            show(watched, f"{address}{one.PATH}?run={run_folder.name}")
+            turn(watched, f"{address}{one.PATH}?run={run_folder.name}")
             assert page.evaluate("document.documentElement.scrollWidth") <= width, one.TITLE
             is_empty = page.locator(".empty").count() > 0 and page.locator(".figure").count() == 0
             assert is_empty == (one.TITLE in EMPTY), one.TITLE

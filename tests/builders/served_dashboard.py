@@ -21,7 +21,7 @@ from tests.builders.browser import (
     IS_DARK,
     WatchedPage,
     serious_violations,
-    wait_until_drawn,
+    turn,
     watched_page,
 )
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
@@ -205,12 +205,11 @@ def _check_in_window(
     expected: dict[str, str],
 ) -> None:
     browser = watched.page
+    browser.goto("about:blank")
     for kind, text in expected.items():
-        browser.goto(f"{address}?run={paths[kind].name}")
+        turn(watched, f"{address}?run={paths[kind].name}")
         # A tab without data holds the reason, too, hidden until it is pointed at.
         browser.get_by_text(text).filter(visible=True).first.wait_for()
-        browser.wait_for_load_state("networkidle")
-        wait_until_drawn(browser)
         what = (kind, width)
         assert browser.evaluate("document.documentElement.scrollWidth") <= width, what
         assert browser.locator("main img").count() == 0, what

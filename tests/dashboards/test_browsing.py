@@ -12,6 +12,7 @@ from hvdprof.dashboards.run_store import RunStore
 from tests.builders.browser import (
     serious_violations,
     show,
+    turn,
     wait_until,
     wait_until_drawn,
     watched_page,
@@ -236,7 +237,7 @@ def test_a_million_events_are_shown_and_zoomed(million, width):
     with served(million) as address, watched_page(address, width=width) as watched:
         page = watched.page
         for one in PAGES:
-            show(watched, f"{address}{one.PATH}")
+            turn(watched, f"{address}{one.PATH}")
             assert page.locator("main").inner_text().strip(), one.TITLE
             assert page.evaluate("document.documentElement.scrollWidth") <= width, one.TITLE
             assert watched.complaints == [], one.TITLE
