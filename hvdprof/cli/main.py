@@ -98,6 +98,9 @@ def main() -> NoReturn:
             # The shell's variable for completion is named after it.
             app(arguments, prog_name="hvdprof")
         except SystemExit as ended:
+            if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
+                # typer ends it without a message.
+                raise KeyboardInterrupt from ended
             code = ended.code
         sys.stdout.flush()
     except BrokenPipeError:

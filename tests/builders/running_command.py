@@ -102,7 +102,7 @@ def _become_hvdprof(
         os.close(file)
     os.chdir(cwd)
     sys.argv = ["hvdprof", *arguments]
-    from hvdprof.cli.main import main
+    from hvdprof.__main__ import main
 
     main()
 

@@ -190,8 +190,10 @@ def test_a_reader_that_goes_ends_a_command_without_a_message(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("messages", ["", "2>/dev/full", "2>&-"])
-@pytest.mark.parametrize("module", ["typer", "hvdprof.cli.terminal_stream", "hvdprof.cli.analyze"])
-def test_ctrl_c_during_the_imports_is_one_line(tmp_path: Path, module: str, messages: str) -> None:
+@pytest.mark.parametrize(
+    "module", ["typer", "hvdprof.cli.terminal_stream", "hvdprof.cli.analyze", "hvdprof.ingest.load"]
+)
+def test_ctrl_c_at_any_moment_is_one_line(tmp_path: Path, module: str, messages: str) -> None:
     script = (
         "import signal, sys\n"
         "from importlib.abc import MetaPathFinder\n"
