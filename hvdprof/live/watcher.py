@@ -84,13 +84,13 @@ class Watcher:
             self._launch, self._marked_s = _Launch(latest, on_demand), -math.inf
         if self._launch is None:
             return Look(_nothing(self._job.name, wall_s, is_over=is_over), (), ())
-        if now_s - self._marked_s >= _MARK_S:
+        events += self._launch.look(now_s, wall_s, is_over=is_over)
+        is_over = is_over if self._job.is_run else self._launch.has_ended
+        if not is_over and now_s - self._marked_s >= _MARK_S:
             self._marked_s = now_s
             self._launch.on_demand.mark()
-        events += self._launch.look(now_s, wall_s, is_over=is_over)
         new = [text for text in self._launch.problems() if text not in self._reported]
         self._reported.update(new)
-        is_over = is_over if self._job.is_run else self._launch.has_ended
         return Look(self._launch.snapshot(wall_s, is_over=is_over), events, new)
 
     def close(self) -> None:

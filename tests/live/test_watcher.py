@@ -147,6 +147,7 @@ def test_a_job_that_is_over_gets_no_events_as_if_watched(tmp_path, clock):
     assert [event.kind for event in look.events] == [EventKind.STRAGGLER]
     assert look.snapshot.is_over
     assert _lines(job) == []
+    assert not watched_mark(job.folder).exists()
 
 
 def test_the_mark_is_there_while_watched(tmp_path, clock):
