@@ -34,12 +34,14 @@ def test_a_mistake_makes_no_run_directory(
 
 @pytest.mark.parametrize("ready", [True, False])
 def test_the_report_of_a_machine(ready: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    survey = make_survey() if ready else make_survey(horovod=None)
+    build = make_build(files={"/lib/libmpi.so": (1, 2)})
+    survey = make_survey(horovod=build if ready else None)
     monkeypatch.setattr(machine, "take_survey", lambda: survey)
     report = machine.check_machine()
     assert report.can_bench == ready
     assert any(finding.stops_bench for finding in report.findings) != ready
     assert json.loads(json.dumps(report.facts))["python_version"] == survey.python_version
+    assert "libmpi" not in json.dumps(report.facts)
 
 
 def test_a_signal_ends_the_build_as_ctrl_c_does(monkeypatch: pytest.MonkeyPatch) -> None:
