@@ -46,6 +46,8 @@ __all__ = [
     "waterfall_diff",
 ]
 
+_ATTACH = "`hvdprof attach` makes a run directory of timelines, traces and logs."
+
 
 def compare(
     first: str | Path | RunAnalysis,
@@ -207,11 +209,14 @@ def _side(given: str | Path | RunAnalysis) -> ComparedSide:
         return _side_of(analyze_run(path))
     if path.is_dir():
         raise UnreadableInputError(
-            f"{path} is not a run directory: it holds no manifest.json.",
-            hint="`hvdprof attach` makes a run directory of existing timelines and logs.",
+            f"{path} is not a run directory: it holds no manifest.json.", hint=_ATTACH
         )
     lines = small_text(path).splitlines()
-    text = read_scaling_text(lines, name=str(path), unit=None, strong=False)
+    try:
+        text = read_scaling_text(lines, name=str(path), unit=None, strong=False)
+    except UnreadableInputError as error:
+        error.hint = f"{error.hint} {_ATTACH}"
+        raise
     scaling = throughput_scaling(text.throughput, repeats=True)
     return side_of_throughput(str(path), scaling, text.throughput)
 

@@ -107,6 +107,17 @@ def test_a_run_that_is_not_there_is_said_with_what_is_near(slower):
 
 
 @pytest.mark.heavy
+def test_a_timeline_is_refused_with_how_it_is_compared(slower, tmp_path):
+    timeline = tmp_path / "timeline.json"
+    timeline.write_text(
+        '[\n{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "g"}},\n'
+    )
+    with pytest.raises(UnreadableInputError, match=r"holds no table") as error:
+        invoke(slower[0], timeline)
+    assert "`hvdprof attach` makes a run directory of timelines" in error.value.hint
+
+
+@pytest.mark.heavy
 def test_a_condition_on_what_neither_run_has_is_no_silent_pass(tmp_path):
     runs = [write_run(tmp_path / name, sweep({2: 12.0})) for name in ("a", "b")]
     with pytest.raises(NotComparableError, match="no cell of both runs has scaling efficiency"):

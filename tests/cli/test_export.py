@@ -1,4 +1,5 @@
 import gzip
+import json
 import sqlite3
 from contextlib import closing
 
@@ -10,6 +11,7 @@ from hvdprof.cli.main import build_app
 from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError, UsageError
 from tests.builders.analysis import sweep
 from tests.builders.nsys_exports import write_export
+from tests.builders.profiler_traces import TracedJob, write_traces
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.sampled_lines import with_samples
 from tests.builders.trace_format import checked_trace, named_threads
@@ -78,9 +80,24 @@ def test_a_standalone_timeline_is_refused_with_what_to_do_instead(tmp_path):
     )
     with pytest.raises(UsageError, match=r"timeline\.json is no run directory") as raised:
         export(timeline, "-o", tmp_path / "trace.json")
-    assert "hvdprof attach" in str(raised.value.hint)
+    assert f"hvdprof attach RUN {timeline}" in str(raised.value.hint)
     assert f"hvdprof convert {timeline}" in str(raised.value.hint)
     assert not (tmp_path / "trace.json").exists()
+
+
+@pytest.mark.heavy
+def test_a_trace_without_collectives_is_refused_with_how_it_is_exported(tmp_path):
+    (trace,) = write_traces(tmp_path, TracedJob(size=1, num_steps=5))
+    content = json.loads(trace.read_text())
+    content["traceEvents"] = [
+        event
+        for event in content["traceEvents"]
+        if not any(word in event["name"] for word in ("c10d", "gloo", "Distributed"))
+    ]
+    trace.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match="holds no collectives") as raised:
+        export(trace, "-o", tmp_path / "out.json")
+    assert f"hvdprof attach RUN {trace}" in str(raised.value.hint)
 
 
 @pytest.mark.heavy

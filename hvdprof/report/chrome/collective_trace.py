@@ -22,6 +22,7 @@ from hvdprof.model.tables.rank_collective_tables import (
     RANK_COLLECTIVES,
     UNBOUNDED_CLOCK_NS,
 )
+from hvdprof.model.tables.run_tables import STEPS
 from hvdprof.model.tables.timeline_tables import TIMELINES
 from hvdprof.report.chrome.chrome_trace import TraceContent
 from hvdprof.report.chrome.trace_selection import Lane, TraceEvent, in_order_of_time, rows_of
@@ -105,9 +106,9 @@ def _instead(run: Run) -> str:
     name = shlex.quote(str(run.folder))
     if not run.table(NSYS_GPUS.name).empty:
         return "Name the export of Nsight Systems alone: hvdprof export REPORT.sqlite -o trace.json"
-    if not run.table(TIMELINES.name).empty:
+    if not (run.table(TIMELINES.name).empty and run.table(STEPS.name).empty):
         return (
-            f"Make a run directory of it, and export that: hvdprof attach RUN --timeline {name}\n  "
+            f"Make a run directory of it, and export that: hvdprof attach RUN {name}\n  "
             f"Its tables: hvdprof convert {name} -o TABLES"
         )
     return (
