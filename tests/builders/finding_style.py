@@ -11,6 +11,7 @@ IMPERATIVES = (
         "Call",
         "Check",
         "Compare",
+        "Copy",
         "End",
         "Even",
         "Give",

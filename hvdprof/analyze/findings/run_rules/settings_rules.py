@@ -231,8 +231,9 @@ def no_rank_evidence(evidence: Evidence) -> Iterator[Finding]:
             f"{first['pass_id']}: {first['num_ranks_recorded']} of {first['size']} ranks were "
             "recorded. No straggler can be named there.",
             advice(
-                "pass HVDPROF_RECORDER_DIR to every rank, and set it to a folder that all hosts "
-                "share"
+                "copy the run directory whole",
+                "Where ranks wrote no file there, pass HVDPROF_RECORDER_DIR to every rank, and "
+                "set it to a folder that all hosts share.",
             ),
             "certain",
         )
