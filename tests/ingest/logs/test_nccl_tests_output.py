@@ -10,6 +10,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.logs.nccl_tests.algbw import is_consistent
 from hvdprof.ingest.logs.nccl_tests.nccl_tests_output import NcclTests
 from hvdprof.model.notes import texts
+from hvdprof.report.sections.file_page import nccl_test_sections
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
@@ -348,6 +349,8 @@ def test_times_of_the_call_on_the_host_give_no_bandwidth(tmp_path: Path) -> None
     assert run.nccl_test_runs["avg_busbw_gb_s"].isna().all()
     (page,) = analyze_files(run).files
     assert page.verdict.startswith("No bandwidth: with -C 1, nccl-tests times the call on the host")
+    (table,) = nccl_test_sections(run.nccl_test_runs, run.nccl_tests)
+    assert table.rows[0][2] == "-"
 
 
 LISTED = "#  Rank  {0} Group  0 Pid 4242 on nodeA device  {0} [0xa4] NVIDIA H100\n"
