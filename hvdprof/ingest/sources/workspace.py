@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Never, Self
 
 from hvdprof.errors import UnreadableInputError
@@ -57,12 +57,7 @@ class Workspace:
         """Start; nothing is written yet."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """Remove the folder, unless ``keep`` was called."""
         if self._folder is not None:
             show_as_they_are(Path(self._folder.name))

@@ -1,10 +1,8 @@
 """Several runs at once, a pass of each by turns, so that the machine is the same for all."""
 
-import contextlib
 from collections.abc import Callable, Collection, Sequence
 
-from hvdprof.launch.processes.interruption import interruptible
-from hvdprof.launch.run.sweep import Sweep, interruptions_counted
+from hvdprof.launch.run.sweep import Sweep, opened_sweeps
 
 
 def run_interleaved(sweeps: Sequence[Sweep], is_enough: Callable[[int], bool]) -> None:
@@ -23,9 +21,7 @@ def run_interleaved(sweeps: Sequence[Sweep], is_enough: Callable[[int], bool]) -
         InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
         StorageError: The disk is full; what was measured is kept.
     """
-    with interruptions_counted(sweeps), interruptible(), contextlib.ExitStack() as opened:
-        for sweep in sweeps:
-            opened.enter_context(sweep.opened())
+    with opened_sweeps(sweeps):
         order, repeat = list(sweeps), 1
         # A sum: all of them advance, also behind one that has nothing left.
         while sum(sweep.advance() for sweep in order):
@@ -54,9 +50,7 @@ def run_race(sweeps: Sequence[Sweep], dropped: Callable[[int], Collection[Sweep]
         InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
         StorageError: The disk is full; what was measured is kept.
     """
-    with interruptions_counted(sweeps), interruptible(), contextlib.ExitStack() as opened:
-        for sweep in sweeps:
-            opened.enter_context(sweep.opened())
+    with opened_sweeps(sweeps):
         racing, number = list(sweeps), 1
         while racing:
             for sweep in racing if number % 2 else reversed(racing):

@@ -63,14 +63,18 @@ def cells_without_result(passes: Iterable[PassRecord]) -> int:
 
 
 @contextlib.contextmanager
-def interruptions_counted(sweeps: Sequence["Sweep"]) -> Iterator[None]:
-    """A context whose interruption says first how many launches of some sweeps have ended.
+def opened_sweeps(sweeps: Sequence["Sweep"]) -> Iterator[None]:
+    """A context in which sweeps advance; an interruption says how many launches have ended.
 
     Raises:
-        InterruptedRunError: The one that came within.
+        UsageError: Another process is measuring into one of the run directories.
+        InterruptedRunError: Ctrl-C or SIGTERM came within.
     """
     try:
-        yield
+        with interruptible(), contextlib.ExitStack() as opened:
+            for sweep in sweeps:
+                opened.enter_context(sweep.opened())
+            yield
     except InterruptedRunError as error:
         passes = [record for sweep in sweeps for record in sweep.manifest.passes]
         ended = sum(record.status in (Status.DONE, *_FAILED) for record in passes)
@@ -100,7 +104,7 @@ class Sweep(SweepState):
             StorageError: The disk is full; what was measured is kept.
             SweepIncompleteError: All passes ran, but a cell has no result.
         """
-        with interruptions_counted([self]), interruptible(), self.opened():
+        with opened_sweeps([self]):
             while self.advance():
                 pass
         self.raise_if_failed()
