@@ -19,7 +19,6 @@ from hvdprof.analyze.scaling.efficiency import losses, scaling
 from hvdprof.analyze.scaling.toggles import Curves, final_losses, loss_curves
 from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.measured_launches import MeasuredLaunches, measured_launches
-from hvdprof.analyze.steps.other_load import passing_core_losses
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.model.cell_key import LaunchKey
 from hvdprof.model.schema import Table
@@ -62,7 +61,7 @@ class Basis(Evidence):
     def waits(self) -> WaitingTables:
         """Waiting in launches whose ranks all recorded, and their steps on one clock."""
         works = with_all_ranks(self.recorded, self.run.segments)
-        return waiting_tables(self.run.arrivals, works, passing_core_losses(self.machine))
+        return waiting_tables(self.run.arrivals, works, self.machine)
 
     @cached_property
     def machine(self) -> pd.DataFrame:

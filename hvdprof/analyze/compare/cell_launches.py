@@ -14,8 +14,8 @@ from hvdprof.analyze.compare.sides import SideCell
 from hvdprof.analyze.ranks.arrivals import corrected, remaining_offsets
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes
-from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes, rank_times, replayed_without
-from hvdprof.analyze.steps.other_load import passing_core_losses
+from hvdprof.analyze.ranks.rank_times import RankDelay, RankTimes, replayed_without
+from hvdprof.analyze.ranks.waiting import own_times
 from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.cell_key import LAUNCH, LaunchKey, rows_by_launch
@@ -108,11 +108,9 @@ def launch_times(analysis: RunAnalysis, keys: Sequence[LaunchKey]) -> dict[Launc
     of_job = of_job.iloc[np.concatenate(wanted)]
     works = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
     clocks = analysis.table(CLOCKS.name)
-    losses = passing_core_losses(analysis.table(RANK_MACHINE.name))
-    return {
-        key: replace(rank_times(_on_one_clock(work, clocks, key)), core_losses=losses.get(key, {}))
-        for key, work in with_all_ranks(works, run.segments).items()
-    }
+    of_all = with_all_ranks(works, run.segments)
+    on_one_clock = {key: _on_one_clock(work, clocks, key) for key, work in of_all.items()}
+    return own_times(on_one_clock, analysis.table(RANK_MACHINE.name))
 
 
 def cell_launches(cell: SideCell, times: LaunchTimes) -> CellLaunches | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof.analyze.findings.evidence import Cell, Evidence
+from hvdprof.analyze.ranks.queues import late_batches
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.tables.line_tables import IDLE_LEAVES, LEAST_SAMPLES, LINE_SAMPLES
@@ -119,12 +120,9 @@ def input_facts(evidence: Evidence, cell: Cell, ranks: Sequence[int] = ()) -> In
 
 def ranks_without_batches(evidence: Evidence, cell: Cell) -> tuple[int, ...]:
     """The ranks that wait for batches, where others have batches ready; else none."""
-    rows = evidence.rows_of(evidence.table(RANK_MACHINE.name), cell).astype({"measure": str})
-    means = rows.pivot_table("mean", "rank", "measure")
-    if not {names.EMPTY_WAIT, names.FIRST_WAIT, names.DATA_WAIT} <= set(means):
-        return ()
-    late = means[names.EMPTY_WAIT] + means[names.FIRST_WAIT] >= means[names.DATA_WAIT] / 2
-    return () if late.all() else tuple(int(rank) for rank in means.index[late])
+    rows = evidence.rows_of(evidence.table(RANK_MACHINE.name), cell)
+    late = late_batches(rows, ["rank"])["late"]
+    return () if late.all() else tuple(int(rank) for rank in late.index[late])
 
 
 def _stages(samples: pd.DataFrame, process: str) -> dict[str, int]:

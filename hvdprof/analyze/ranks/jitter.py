@@ -8,7 +8,7 @@ import numpy as np
 from hvdprof.analyze.ranks.account import account, costs_of
 from hvdprof.analyze.ranks.chances import block_length, chances_of_costs, exceeds_scatter
 from hvdprof.analyze.ranks.named_cause import LASTING, SMALLEST_SHARE, NamedCause
-from hvdprof.analyze.ranks.queues import without_empty_queues
+from hvdprof.analyze.ranks.queues import are_late, without_empty_queues
 from hvdprof.analyze.ranks.rank_times import MIXED, RankTimes
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.other_load import LEAST_EXPLAINED
@@ -59,6 +59,8 @@ def jitter_rank(
         return None
     wanted = np.arange(len(of_ranks)) == place
     if any(int(one.sum(axis=(0, 2)).argmax()) != place for one in by_launch):
+        return None
+    if not all(are_late(one, [place]) for one in launches):
         return None
     late = np.array([_lateness(one.sum(axis=2)) for one in rest])
     if len(rest) > 1 and not exceeds_scatter(late, [place]):

@@ -30,7 +30,7 @@ from hvdprof.analyze.ranks.named_cause import (
     run_starts,
     saving,
 )
-from hvdprof.analyze.ranks.queues import without_empty_queues
+from hvdprof.analyze.ranks.queues import are_late, without_empty_queues
 from hvdprof.analyze.ranks.rank_times import MIXED, RankTimes
 from hvdprof.analyze.ranks.shapes import OwnTimes, described, phase_of
 from hvdprof.analyze.stats.uncertainty import NAN
@@ -94,6 +94,7 @@ def named_causes(times: RankTimes) -> tuple[NamedCause, ...]:
         one
         for one in _merged(apart)
         if not _is_of_others(one, excess, of_all, times)
+        and (one.delay.is_event or are_late(times, one.delay.places))
         and (
             one.delay.pattern in LASTING
             or _cost(one.delay, total, of_all) >= SMALLEST_SHARE * step_ns / 2

@@ -2,18 +2,23 @@
 
 Behind prefetch queues, the rank whose queue is empty delays all others, whose queues fill
 meanwhile. So of ranks that load equally slowly, one that fell behind by chance can stay the only
-one that waits for many steps.
+one that waits for many steps. Where half of the ranks have batches of workers ready, none did: a
+rank that waits there lacks a batch, or a core to take one over, itself.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from hvdprof.analyze.ranks.chances import block_length, chances_of_costs
 from hvdprof.analyze.ranks.named_cause import SMALLEST_SHARE
 from hvdprof.analyze.ranks.rank_times import RankTimes
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.model.arrays import Bools
+from hvdprof.model.cell_key import LAUNCH
+from hvdprof.rundir.recording.sample_format import DATA_WAIT, EMPTY, EMPTY_WAIT, FIRST_WAIT
 
 LEAST_STALLS = 2
 """Waits from which the queue of a rank is known to be empty at times."""
@@ -43,7 +48,8 @@ class QueueWaits:
     Attributes:
         waits_ns: [points, ranks] What each rank waits longer than where its input is ready.
         longest: Columns of the ranks that wait longest; empty where most ranks wait about as long,
-            and where waits of any rank at random may be as uneven.
+            and where waits of any rank at random may be as uneven. Where most queues are known to
+            hold batches, the ranks without.
     """
 
     waits_ns: Times
@@ -81,6 +87,9 @@ def queue_waits(times: RankTimes) -> QueueWaits | None:
     waits = data - shortest if place >= 0 else np.where(stalls, above, 0.0)
     share = np.divide(waits, data, out=np.zeros_like(data), where=data > 0)
     of_points = np.repeat(share, times.per_step, axis=0) * times.own_ns[..., place]
+    if times.have_batches:
+        late = [times.late_batches.get(rank, False) for rank in times.ranks.tolist()]
+        return QueueWaits(of_points, tuple(np.flatnonzero(late).tolist()))
     return QueueWaits(of_points, _longest(np.where(stalls, above, 0.0)))
 
 
@@ -99,6 +108,37 @@ def without_waits(times: RankTimes, waits: QueueWaits) -> RankTimes:
     changed = times.own_ns.copy()
     changed[..., _place(times)] -= waits.waits_ns
     return replace(times, own_ns=changed)
+
+
+def late_batches(machine: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Where most of the time in ``next`` passes with no batch ready: ``late``, by ``keys``.
+
+    ``known``: whether workers load the batches, and their queues were seen. No rows where no loader
+    was.
+
+    Args:
+        machine: Rows of RANK_MACHINE.
+        keys: Columns that name the rows.
+    """
+    means = machine.astype(dict.fromkeys((*LAUNCH, "measure"), str))
+    means = means.pivot_table("mean", list(keys), "measure")
+    if not {DATA_WAIT, EMPTY_WAIT, FIRST_WAIT} <= set(means):
+        return pd.DataFrame({"late": [], "known": []}, dtype=bool)
+    late = means[EMPTY_WAIT] + means[FIRST_WAIT] >= means[DATA_WAIT] / 2
+    return pd.DataFrame({"late": late, "known": means.get(EMPTY, late * np.nan).notna()})
+
+
+def are_late(times: RankTimes, places: Sequence[int]) -> bool:
+    """Whether ranks are late with what they wait for data, too, where that is their own.
+
+    Args:
+        times: The own times of a launch.
+        places: Columns of ranks that are late without these waits.
+    """
+    if not times.have_batches or len(places) == len(times.ranks):
+        return True
+    late = float(times.lateness.mean(axis=0)[list(places)].mean())
+    return late >= SMALLEST_SHARE * times.step_ns
 
 
 def _longest(waits: Times) -> tuple[int, ...]:

@@ -51,6 +51,7 @@ class RankTimes:
         per_step: Points of each step.
         steps_per_row: A row is the mean of so many steps.
         core_losses: By rank the share of its time lost to waits for a core (``other_load``).
+        late_batches: By rank whether its batches are late (``queues``), where that was seen.
     """
 
     own_ns: Times
@@ -63,6 +64,7 @@ class RankTimes:
     per_step: int = 1
     steps_per_row: int = 1
     core_losses: Mapping[int, float] = field(default_factory=dict)
+    late_batches: Mapping[int, bool] = field(default_factory=dict)
 
     @property
     def numbers(self) -> Int64s:
@@ -73,6 +75,11 @@ class RankTimes:
     def has_phases(self) -> bool:
         """Whether the recording holds phases."""
         return self.phases != (MIXED,)
+
+    @property
+    def have_batches(self) -> bool:
+        """Whether at least half of the ranks are known to have batches ready."""
+        return 2 * list(self.late_batches.values()).count(False) >= len(self.ranks)
 
     @property
     def length(self) -> Times:

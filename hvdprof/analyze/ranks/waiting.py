@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -21,13 +20,16 @@ from hvdprof.analyze.ranks.arrivals import (
 )
 from hvdprof.analyze.ranks.named_cause import NamedCause
 from hvdprof.analyze.ranks.names import named_causes
+from hvdprof.analyze.ranks.queues import late_batches
 from hvdprof.analyze.ranks.rank_times import RankTimes, rank_times
 from hvdprof.analyze.ranks.stragglers import stragglers
+from hvdprof.analyze.steps.other_load import passing_core_losses
 from hvdprof.analyze.steps.step_work import StepWork, Times, step_work, with_all_ranks
 from hvdprof.model.cell_key import LAUNCH, LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Table, as_text
 from hvdprof.model.tables.run_tables import WAITS
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,
     CLOCKS,
@@ -175,7 +177,7 @@ class WaitingTables:
 def waiting_tables(
     arrivals: pd.DataFrame,
     works: Mapping[LaunchKey, StepWork],
-    core_losses: Mapping[object, Mapping[int, float]] = MappingProxyType({}),
+    machine: pd.DataFrame | None = None,
 ) -> WaitingTables:
     """Waiting in every launch of two or more ranks with recorder files of all ranks.
 
@@ -185,7 +187,7 @@ def waiting_tables(
     Args:
         arrivals: ARRIVALS.
         works: The steps of each launch, of ``analyze.steps.step_work``.
-        core_losses: Of each launch.
+        machine: RANK_MACHINE, by which waits for a core and for batches are known.
     """
     several = {key: work for key, work in works.items() if len(work.ranks) > 1}
     chosen = _of_launches(arrivals, several)
@@ -198,10 +200,7 @@ def waiting_tables(
         key: corrected(work, remaining_offsets(clocks_of[key])) if key in clocks_of else work
         for key, work in works.items()
     }
-    times = {
-        key: replace(rank_times(work), core_losses=core_losses.get(key, {}))
-        for key, work in on_one_clock.items()
-    }
+    times = own_times(on_one_clock, RANK_MACHINE.empty() if machine is None else machine)
     named = {key: named_causes(own) for key, own in times.items()}
     late, caused, account = [], [], []
     for key in several:
@@ -221,6 +220,27 @@ def waiting_tables(
         times=times,
         named=named,
     )
+
+
+def own_times(
+    works: Mapping[LaunchKey, StepWork], machine: pd.DataFrame
+) -> dict[LaunchKey, RankTimes]:
+    """The own times of launches, with what their ranks lacked: cores, batches.
+
+    Args:
+        works: The steps of each launch, on one clock.
+        machine: RANK_MACHINE.
+    """
+    losses, late = passing_core_losses(machine), late_batches(machine, [*LAUNCH, "rank"])
+    late_of: dict[object, dict[int, bool]] = {}
+    for (pass_id, segment, rank), is_late in late.loc[late["known"], "late"].items():
+        late_of.setdefault((pass_id, segment), {})[rank] = is_late
+    return {
+        key: replace(
+            rank_times(work), core_losses=losses.get(key, {}), late_batches=late_of.get(key, {})
+        )
+        for key, work in works.items()
+    }
 
 
 def _on_corrected_clocks(

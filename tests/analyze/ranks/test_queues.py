@@ -1,12 +1,18 @@
 """Input queues that run empty: whose waits they are, and what they cost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hvdprof.analyze.causes.launch_causes import launch_causes
+from hvdprof.analyze.ranks.jitter import jitter_rank
 from hvdprof.analyze.ranks.names import named_causes
-from hvdprof.analyze.ranks.queues import queue_waits
+from hvdprof.analyze.ranks.queues import late_batches, queue_waits
 from hvdprof.analyze.ranks.rank_times import rank_times
+from hvdprof.analyze.ranks.waiting import own_times
+from hvdprof.model.tables.sample_tables import RANK_MACHINE
+from tests.builders.declared_rows import declared_rows
 from tests.builders.step_works import simulated
 
 STEPS = 40
@@ -117,3 +123,77 @@ def test_ranks_that_wait_in_the_same_steps_do_not_wait_in_turn():
         causes = launch_causes(times, [])
         assert causes.queues is not None
         assert least * causes.queues.share <= causes.in_turn <= most * causes.queues.share
+
+
+def loaders(**means):
+    """RANK_MACHINE of ranks with the means of their data loaders, by measure."""
+    rows = [
+        {"pass_id": "p", "segment": "s", "rank": rank, "measure": measure, "mean": mean}
+        for measure, of_ranks in means.items()
+        for rank, mean in enumerate(of_ranks)
+        if mean is not None
+    ]
+    return declared_rows(RANK_MACHINE, *rows)
+
+
+def test_batches_are_late_where_most_of_the_wait_is_for_one_that_was_not_ready():
+    machine = loaders(
+        batch_wait=(0.4, 0.4, 0.4, 0.4),
+        empty_queue_wait=(0.3, 0.0, 0.1, 0.3),
+        first_batch_wait=(0.0, 0.1, 0.1, 0.0),
+        queue_empty=(0.5, 0.0, 0.1, None),
+    )
+
+    found = late_batches(machine, ["rank"])
+    assert found["late"].tolist() == [True, False, True, True]
+    # Without lengths of queues, as without workers, it is unknown.
+    assert found["known"].tolist() == [True, True, True, False]
+    (times,) = own_times({("p", "s"): simulated(9, 4)}, machine).values()
+    assert times.late_batches == {0: True, 1: False, 2: True}
+    assert not times.have_batches
+    (times,) = own_times({("p", "s"): simulated(9, 4)}, RANK_MACHINE.empty()).values()
+    assert (times.late_batches, times.have_batches) == ({}, False)
+
+
+def test_the_ranks_without_batches_wait_longest_where_the_others_have_some():
+    times = rank_times(waiting(50.0, 13.0, steps=120)[0])
+
+    def longest(*late):
+        found = queue_waits(replace(times, late_batches=dict(enumerate(late))))
+        assert found is not None
+        return found.longest
+
+    assert longest() == longest(True, True) == (0,)
+    assert longest(False, True) == (1,)
+    assert longest(False, False) == ()
+
+
+def test_a_rank_that_is_late_without_its_waits_for_data_alone_is_none_with_batches():
+    # As recorded on busy cores: rank 1 takes batches over as much later as rank 0 computes.
+    rng = np.random.default_rng(3)
+    extra = np.where(rng.random((120, 2)) < 0.4, 15.0, 0.0) * [1.0, 2.0]
+    compute = np.stack([rng.gamma(0.5, 16.0, 120), np.zeros(120)], axis=1)
+    work = simulated(120, 2, extra_ms={"data": extra, "forward": compute})
+    times = rank_times(work)
+    ready = replace(times, late_batches={0: False, 1: False})
+
+    assert [one.ranks for one in named_causes(times)] == [(0,)]
+    assert named_causes(ready) == ()
+    assert jitter_rank([times], [()]).rank == 0
+    assert jitter_rank([ready], [()]) is None
+    # With the same waits of both, rank 0 is late.
+    extra[:, 1] = extra[::-1, 0]
+    alike = rank_times(simulated(120, 2, extra_ms={"data": extra, "forward": compute}))
+    late = named_causes(replace(alike, late_batches={0: False, 1: False}))
+    assert [one.ranks for one in late] == [(0,)]
+
+
+def test_events_of_any_rank_stay_with_batches():
+    rng = np.random.default_rng(0)
+    extra = np.zeros((150, 2))
+    for rank in (0, 1):
+        extra[rng.choice(150, 9, replace=False), rank] += 120.0
+    times = rank_times(simulated(150, 2, extra_ms={"forward": extra}))
+    ready = replace(times, late_batches={0: False, 1: False})
+
+    assert [one.ranks for one in named_causes(ready)] == [(0, 1)]

@@ -23,6 +23,7 @@ from hvdprof.analyze.findings.copy_evidence import HALF, copy_evidence
 from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.input_evidence import InputEvidence, input_evidence
+from hvdprof.analyze.findings.input_facts import ranks_without_batches
 from hvdprof.analyze.findings.line_evidence import NO_LINES, line_evidence
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.cause_names import ranks_of
@@ -52,7 +53,7 @@ class _LongestWaits:
         """Such as ``rank 0``."""
         return ranks_named(self.ranks)
 
-    def sentence(self, *, has_queues: bool) -> str:
+    def sentence(self, *, has_queues: bool, have_batches: bool) -> str:
         """Their times, those of the others, and what these do not show behind queues."""
         is_one = len(self.ranks) == 1
         text = (
@@ -61,6 +62,7 @@ class _LongestWaits:
             f"{units.milliseconds(self.others_ns)}"
         )
         queues = ", whose queues fill meanwhile: they may load as slowly" if has_queues else ""
+        queues = ", which have batches ready" if have_batches else queues
         return f"{text[0].upper()}{text[1:]}{queues}."
 
 
@@ -87,7 +89,12 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             "data phase slowed by busy cores" if stages.is_ready else "input-bound",
             sentences(
                 f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
-                longest.sentence(has_queues=not stages.has_none) if longest else "",
+                longest.sentence(
+                    has_queues=not stages.has_none,
+                    have_batches=ranks_without_batches(evidence, cell) == longest.ranks,
+                )
+                if longest
+                else "",
                 stages.sentence,
                 copies.sentence,
                 lines.sentence,
