@@ -42,7 +42,7 @@ def test_users_are_direct_and_indirect() -> None:
     ("module", "needed"),
     [
         # Inside a function, in a folder of tests.
-        ("tests.builders.running_command", "hvdprof.cli.main"),
+        ("tests.builders.running_command", "hvdprof.__main__"),
         # By a name in a string.
         ("tests.builders.running_command", "tests.builders.warm_modules"),
         ("hvdprof.bench_models.registry", "hvdprof.bench_models.resnet"),
