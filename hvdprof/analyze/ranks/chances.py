@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hvdprof.analyze.ranks.account import costs_of
 from hvdprof.analyze.stats.change_point import (
     LEAST_VALUES,
     best_splits,
@@ -86,6 +87,19 @@ def chances_of_level(excess: Times, costs: Times, level: float, wanted: Bools) -
         of_blocks = chances_of_costs([costs], block_length(excess, left))
         chances[left] = np.minimum(chances, 2 * of_blocks)[left]
     return chances
+
+
+def chance_of_level(excess: Times, places: Sequence[int], level: float) -> float:
+    """The chance that any of equal ranks is as late on average as the least late one of these.
+
+    Args:
+        excess: [steps, ranks, phases]
+        places: Columns of the ranks.
+        level: As of ``chances_of_level``.
+    """
+    wanted = np.isin(np.arange(excess.shape[1]), list(places))
+    costs = costs_of(excess).sum(axis=2)
+    return float(chances_of_level(excess.sum(axis=2), costs, level, wanted)[wanted].max())
 
 
 def chances_of_costs(launches: Sequence[Times], length: int) -> Times:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hvdprof.analyze.ranks.account import costs_of, credit, shared
-from hvdprof.analyze.ranks.chances import chances_of_level
-from hvdprof.analyze.ranks.events import MOST_OF_ALL, Series, pauses, rank_events
+from hvdprof.analyze.ranks.chances import chance_of_level, chances_of_level
+from hvdprof.analyze.ranks.events import CHANCE_OF_OWNER, MOST_OF_ALL, Series, pauses, rank_events
 from hvdprof.analyze.ranks.named_cause import (
     FALSE_ALARMS,
     FOR_A_WHILE,
@@ -90,15 +90,17 @@ def named_causes(times: RankTimes) -> tuple[NamedCause, ...]:
         replace(one, is_level=not (one.delay.is_event or _is_of_others(one, excess, of_all, times)))
         for one in _apart(found, total, of_all.sum(axis=1))
     ]
+    judged = [_judged(one, excess) for one in _merged(apart)]
+    of_others = [_is_of_others(one, excess, of_all, times) for one in judged]
+    # Where another rank is late for lack of a core, so may one be whose events chance can give.
+    most, least_ns = CHANCE_OF_OWNER if any(of_others) else 1.0, SMALLEST_SHARE * step_ns / 2
     merged = [
         one
-        for one in _merged(apart)
-        if not _is_of_others(one, excess, of_all, times)
+        for one, is_of_others in zip(judged, of_others, strict=True)
+        if not is_of_others
+        and one.delay.chance <= most
         and (one.delay.is_event or are_late(times, one.delay.places))
-        and (
-            one.delay.pattern in LASTING
-            or _cost(one.delay, total, of_all) >= SMALLEST_SHARE * step_ns / 2
-        )
+        and (one.delay.pattern in LASTING or _cost(one.delay, total, of_all) >= least_ns)
     ]
     merged.sort(key=lambda one: -_cost(one.delay, total, of_all))
     return tuple(_named(times, one) for one in merged[:MOST_CAUSES])
@@ -110,14 +112,18 @@ def _is_of_others(one: _Found, excess: Times, of_all: Times, times: RankTimes) -
     of_all_ranks = delay.kind != STRAGGLER or len(places) == len(times.ranks)
     if of_all_ranks or delay.pattern == PERIODIC or one.phase not in (*SHARED_PHASES, MIXED):
         return False
-    total = excess.sum(axis=2)
     lost = min(times.core_losses.get(rank, 0.0) for rank in times.ranks[places].tolist())
-    if lost < LEAST_EXPLAINED * _cost(delay, total, of_all) / times.step_ns:
+    if lost < LEAST_EXPLAINED * _cost(delay, excess.sum(axis=2), of_all) / times.step_ns:
         return False
-    wanted = np.isin(np.arange(len(times.ranks)), places)
-    costs = costs_of(excess).sum(axis=2)
-    chances = chances_of_level(total, costs, CERTAIN_BESIDE_LOAD, wanted)
-    return float(chances[wanted].max()) > CERTAIN_BESIDE_LOAD
+    return chance_of_level(excess, places, CERTAIN_BESIDE_LOAD) > CERTAIN_BESIDE_LOAD
+
+
+def _judged(one: _Found, excess: Times) -> _Found:
+    """Of what lasts, with the chance of the whole claim: that of its events, or of its level."""
+    chance = one.delay.chance
+    if one.delay.pattern in LASTING and chance > FALSE_ALARMS:
+        chance = min(chance, chance_of_level(excess, one.delay.places, FALSE_ALARMS))
+    return replace(one, delay=replace(one.delay, chance=chance))
 
 
 def _cost(delay: Delay, total: Times, of_all: Times) -> float:
@@ -166,8 +172,7 @@ def _apart(found: list[_Found], excess: Times, common: Times) -> list[_Found]:
     """
     is_longer = excess >= LONGER * (common - np.median(common))[:, None]
     apart: list[_Found] = []
-    paused = np.zeros(excess.shape, dtype=bool)
-    claimed = paused
+    claimed = paused = np.zeros(excess.shape, dtype=bool)
     for one in sorted(found, key=lambda one: one.delay.pattern in LASTING):
         delay = one.delay
         is_owned = delay.is_event and len(delay.places) < excess.shape[1]
@@ -206,8 +211,9 @@ def _as_one(group: list[_Found]) -> _Found | None:
     if len(group) > 1 and whole.kind == STRAGGLER and 2 * len(places) > affected.shape[1]:
         if affected.any(axis=1).mean() > MOST_OF_ALL:
             return None
-        everyone = tuple(range(affected.shape[1]))
-        whole = replace(whole, places=everyone, pattern=IRREGULAR, period=NAN)
+        whole = replace(
+            whole, places=tuple(range(affected.shape[1])), pattern=IRREGULAR, period=NAN
+        )
     return _Found(whole, group[0].phase, share)
 
 
@@ -223,17 +229,15 @@ def _are_alike(one: _Found, other: _Found) -> bool:
         return True
     if len(patterns) > 1:
         return False
-    num_steps = len(first.affected)
     if first.pattern == PERIODIC:
         return abs(first.period - second.period) <= SAME_PERIOD * first.period
     begins = [int(delay.affected.any(axis=1).argmax()) for delay in (first, second)]
     is_bounded = first.pattern in (FROM_STEP, FOR_A_WHILE)
-    return not is_bounded or abs(begins[0] - begins[1]) <= SAME_PERIOD * num_steps
+    return not is_bounded or abs(begins[0] - begins[1]) <= SAME_PERIOD * len(first.affected)
 
 
 def _named(times: RankTimes, found: _Found) -> NamedCause:
-    delay = found.delay
-    in_step: Bools = np.asarray(delay.affected.any(axis=1))
+    delay, in_step = found.delay, np.asarray(found.delay.affected.any(axis=1))
     events = in_step if delay.pattern in LASTING else run_starts(in_step, _STEPS_APART[delay.kind])
     return NamedCause(
         kind=delay.kind,
@@ -246,8 +250,7 @@ def _named(times: RankTimes, found: _Found) -> NamedCause:
         first_step=int(times.steps[in_step.argmax()]),
         last_step=int(times.steps[np.flatnonzero(in_step)[-1]]),
         last_delay_ns=delay.last_ns,
-        # A rank that is later for five steps in a row was so in these steps for certain.
-        chance=min(delay.chance, FALSE_ALARMS) if delay.pattern in LASTING else delay.chance,
+        chance=delay.chance,
         affected=delay.affected,
     )
 
@@ -290,8 +293,7 @@ def late_ranks(excess: Times, step_ns: float) -> list[Delay]:
             late = total.mean(axis=0)
             sure = np.flatnonzero(wanted & (late >= ALIKE * late[sure].mean()))
         for place in sure:
-            affected = np.zeros((num_steps, num_ranks), dtype=bool)
-            affected[:, place] = True
+            affected = np.tile(np.arange(num_ranks) == place, (num_steps, 1))
             chance = min(float(chances[place]), FALSE_ALARMS)
             found.append(Delay(STRAGGLER, (int(place),), affected, is_event=False, chance=chance))
             rest[:, place] = np.where((total[:, place] > 0)[:, None], 0.0, rest[:, place])

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.ranks.named_cause import (
+    FALSE_ALARMS,
+    FOR_A_WHILE,
     FROM_STEP,
     IRREGULAR,
     PAUSE,
@@ -61,6 +63,36 @@ def is_named(scene: Scene, causes: tuple[NamedCause, ...], num_ranks: int) -> bo
         if is_known and own[0].period_steps != pytest.approx(truth.period):
             return False
     return True
+
+
+def _late_at_the_end(core_losses):
+    """Rank 1 computes for longer in most steps; rank 0 stalls three times in the last twenty."""
+    extra = np.zeros((120, 2))
+    extra[:, 1] = np.random.default_rng(0).uniform(2, 20, 120)
+    extra[100:, 0] = 60.0
+    extra[[106, 113], 0] = 0.0
+    times = rank_times(simulated(120, 2, extra_ms={"forward": extra / 2, "backward": extra / 2}))
+    return named_causes(dataclasses.replace(times, core_losses=core_losses))
+
+
+def test_events_that_last_have_no_smaller_chance_than_all_of_them():
+    named = {one.ranks: one for one in _late_at_the_end({})}
+
+    assert named[0,].pattern == FROM_STEP
+    # Any of two ranks has all three in a quarter of the launches, and the level is no surer.
+    assert named[0,].chance == 0.25
+    assert named[1,].chance <= FALSE_ALARMS
+
+
+def test_events_that_chance_can_give_are_no_ranks_where_another_one_lacks_a_core():
+    assert _late_at_the_end({1: 0.9}) == ()
+    # A single stretch that lifts the mean of the rank beyond chance stays.
+    extra = np.zeros((120, 2))
+    extra[40:70, 0] = 80.0
+    stalled = rank_times(simulated(120, 2, extra_ms={"forward": extra / 2, "backward": extra / 2}))
+    (cause,) = named_causes(stalled)
+    assert (cause.ranks, cause.pattern) == ((0,), FOR_A_WHILE)
+    assert cause.chance <= FALSE_ALARMS
 
 
 @pytest.mark.heavy

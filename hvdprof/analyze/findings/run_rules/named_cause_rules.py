@@ -179,7 +179,7 @@ def _by_chance(cause: CostlyCause) -> str:
     """How often chance gives one rank all of few events: that they happened is certain."""
     if cause.row["state"] != SEEN:
         return ""
-    if cause.row["num_events"] == 1:
+    if cause.row["num_events"] == 1 or float(cause.row["chance"]) >= 1:
         return "One event does not show that the rank has more of them than others."
     share = units.percent(float(cause.row["chance"]))
     return f"Of equal ranks, one has all of them by chance in {share} of such runs."
