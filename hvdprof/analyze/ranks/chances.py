@@ -90,13 +90,7 @@ def chances_of_level(excess: Times, costs: Times, level: float, wanted: Bools) -
 
 
 def chance_of_level(excess: Times, places: Sequence[int], level: float) -> float:
-    """The chance that any of equal ranks is as late on average as the least late one of these.
-
-    Args:
-        excess: [steps, ranks, phases]
-        places: Columns of the ranks.
-        level: As of ``chances_of_level``.
-    """
+    """``chances_of_level`` of the least late of some columns of an excess by phase."""
     wanted = np.isin(np.arange(excess.shape[1]), list(places))
     costs = costs_of(excess).sum(axis=2)
     return float(chances_of_level(excess.sum(axis=2), costs, level, wanted)[wanted].max())

@@ -211,9 +211,8 @@ def _as_one(group: list[_Found]) -> _Found | None:
     if len(group) > 1 and whole.kind == STRAGGLER and 2 * len(places) > affected.shape[1]:
         if affected.any(axis=1).mean() > MOST_OF_ALL:
             return None
-        whole = replace(
-            whole, places=tuple(range(affected.shape[1])), pattern=IRREGULAR, period=NAN
-        )
+        everyone = tuple(range(affected.shape[1]))
+        whole = replace(whole, places=everyone, pattern=IRREGULAR, period=NAN)
     return _Found(whole, group[0].phase, share)
 
 

@@ -66,9 +66,6 @@ def queue_waits(times: RankTimes) -> QueueWaits | None:
     """The waits of a launch if more than half of its ranks wait for input often; else None.
 
     A recording without phases is asked for such waits in the whole own time.
-
-    Args:
-        times: The own times of a launch.
     """
     place, step_ns = _place(times), times.step_ns
     own = times.of_steps(times.own_ns)
@@ -94,11 +91,7 @@ def queue_waits(times: RankTimes) -> QueueWaits | None:
 
 
 def without_empty_queues(times: RankTimes) -> RankTimes:
-    """The times with the input always ready, if more than half of the ranks wait for it often.
-
-    Args:
-        times: The own times of a launch.
-    """
+    """The times with the input always ready, if more than half of the ranks wait for it often."""
     found = queue_waits(times)
     return times if found is None else without_waits(times, found)
 
@@ -111,14 +104,9 @@ def without_waits(times: RankTimes, waits: QueueWaits) -> RankTimes:
 
 
 def late_batches(machine: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Where most of the time in ``next`` passes with no batch ready: ``late``, by ``keys``.
+    """Whether most of the time in ``next`` passes with no batch ready, ``late``, by ``keys``.
 
-    ``known``: whether workers load the batches, and their queues were seen. No rows where no loader
-    was.
-
-    Args:
-        machine: Rows of RANK_MACHINE.
-        keys: Columns that name the rows.
+    ``known``: whether queues of workers were seen. Of RANK_MACHINE; no rows without loaders.
     """
     means = machine.astype(dict.fromkeys((*LAUNCH, "measure"), str))
     means = means.pivot_table("mean", list(keys), "measure")
@@ -129,12 +117,7 @@ def late_batches(machine: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def are_late(times: RankTimes, places: Sequence[int]) -> bool:
-    """Whether ranks are late with what they wait for data, too, where that is their own.
-
-    Args:
-        times: The own times of a launch.
-        places: Columns of ranks that are late without these waits.
-    """
+    """Whether ranks, by columns, are late with their waits for data, where these are their own."""
     if not times.have_batches or len(places) == len(times.ranks):
         return True
     late = float(times.lateness.mean(axis=0)[list(places)].mean())

@@ -225,12 +225,7 @@ def waiting_tables(
 def own_times(
     works: Mapping[LaunchKey, StepWork], machine: pd.DataFrame
 ) -> dict[LaunchKey, RankTimes]:
-    """The own times of launches, with what their ranks lacked: cores, batches.
-
-    Args:
-        works: The steps of each launch, on one clock.
-        machine: RANK_MACHINE.
-    """
+    """The own times of launches on one clock; what their ranks lacked is in RANK_MACHINE."""
     losses, late = passing_core_losses(machine), late_batches(machine, [*LAUNCH, "rank"])
     late_of: dict[object, dict[int, bool]] = {}
     for (pass_id, segment, rank), is_late in late.loc[late["known"], "late"].items():

@@ -64,6 +64,15 @@ def test_the_ranks_that_wait_longest_are_named_and_the_others_not_called_fast(
     assert style_faults(row) == []
 
 
+def test_the_other_ranks_are_said_to_have_batches_where_they_do(monkeypatch):
+    rules = "hvdprof.analyze.findings.run_rules.shared_phase_rules"
+    for late, are_ready in (((1,), True), ((0,), False), ((), False)):
+        monkeypatch.setattr(f"{rules}.ranks_without_batches", lambda *_, late=late: late)
+        text = only("input-bound", (0.7, 13.3), ranks="1", share=0.4)["evidence"]
+        assert ("the other ranks 700 µs, which have batches ready." in text) is are_ready
+        assert ("they may load as slowly" in text) is not are_ready
+
+
 @pytest.mark.heavy
 @pytest.mark.heavy
 @pytest.mark.parametrize(

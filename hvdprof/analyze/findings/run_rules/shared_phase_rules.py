@@ -47,13 +47,14 @@ class _LongestWaits:
     ranks: tuple[int, ...]
     own_ns: float
     others_ns: float
+    others_ready: bool
 
     @property
     def name(self) -> str:
         """Such as ``rank 0``."""
         return ranks_named(self.ranks)
 
-    def sentence(self, *, has_queues: bool, have_batches: bool) -> str:
+    def sentence(self, *, has_queues: bool) -> str:
         """Their times, those of the others, and what these do not show behind queues."""
         is_one = len(self.ranks) == 1
         text = (
@@ -62,7 +63,7 @@ class _LongestWaits:
             f"{units.milliseconds(self.others_ns)}"
         )
         queues = ", whose queues fill meanwhile: they may load as slowly" if has_queues else ""
-        queues = ", which have batches ready" if have_batches else queues
+        queues = ", which have batches ready" if self.others_ready else queues
         return f"{text[0].upper()}{text[1:]}{queues}."
 
 
@@ -89,12 +90,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             "data phase slowed by busy cores" if stages.is_ready else "input-bound",
             sentences(
                 f"{cell_place(cell)}: {_waited(cause, share, longest)}.",
-                longest.sentence(
-                    has_queues=not stages.has_none,
-                    have_batches=ranks_without_batches(evidence, cell) == longest.ranks,
-                )
-                if longest
-                else "",
+                longest.sentence(has_queues=not stages.has_none) if longest else "",
                 stages.sentence,
                 copies.sentence,
                 lines.sentence,
@@ -238,7 +234,8 @@ def _longest_waits(evidence: Evidence, cause: CostlyCause) -> _LongestWaits | No
     if not ranks or not others:
         return None
     own = float(np.mean([times[rank] for rank in ranks]))
-    return _LongestWaits(tuple(ranks), own, float(np.median(others)))
+    are_ready = ranks_without_batches(evidence, cause.cell) == tuple(ranks)
+    return _LongestWaits(tuple(ranks), own, float(np.median(others)), are_ready)
 
 
 def _lies_before_update(evidence: Evidence, cause: CostlyCause) -> bool:
