@@ -226,7 +226,8 @@ def missing_inside_hosts(
 ) -> Iterator[Missing]:
     """The links inside a host, where the question puts several ranks on one."""
     each = question.ranks_per_host or job.ranks_per_host
-    if known.intra or question.intra or each == 1:
+    is_traced = command.is_traced and each <= job.ranks_per_host
+    if known.intra or question.intra or each == 1 or is_traced:
         return
     yield Missing(
         f"No allreduce between ranks of one host was measured, but {each} ranks per host are "

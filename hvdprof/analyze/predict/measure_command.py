@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hvdprof.model.cell_key import HOROVOD_ENGINE
-from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.manifest import Manifest, Mode, Status
 from hvdprof.rundir.masking import mask_command
 
 JOB_OPTIONS: dict[str, tuple[str, object]] = {
@@ -59,6 +59,7 @@ class MeasureCommand:
         hosts: Number of these hosts.
         named: These hosts with their slots, ``node1:4`` each, where it was given them.
         options: Further options of the run with their values: the same job has the same.
+        is_traced: Whether the run traced the job: doing so again shows no more.
     """
 
     start: str
@@ -67,6 +68,7 @@ class MeasureCommand:
     hosts: int = 1
     named: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    is_traced: bool = False
 
     def at(self, sizes: Sequence[int], options: str = "") -> str:
         """The command line for some numbers of ranks.
@@ -118,13 +120,15 @@ def measure_command(manifest: Manifest, model: str, engine: str = HOROVOD_ENGINE
     slots = _named_slots(named) or _slots(manifest)
     hosts = max(1, len(named) or len(manifest.hosts))
     options = recorded_options(manifest)
+    done = [one for one in manifest.passes if (one.mode, one.status) == (Mode.TRACE, Status.DONE)]
+    is_traced = any(own.segment.model == model for one in done for own in one.segments)
     if script is not None or not manifest.settings:
         words = (script or {}).get("command", ())
         training = tuple(mask_command(map(str, words))) or _YOUR_SCRIPT
-        return MeasureCommand("hvdprof run", training, slots, hosts, named, options)
+        return MeasureCommand("hvdprof run", training, slots, hosts, named, options, is_traced)
     by_engine = "" if engine == HOROVOD_ENGINE else f" --engine {engine}"
     start = f"hvdprof bench --models {shlex.quote(model)}{by_engine}"
-    return MeasureCommand(start, (), slots, hosts, named, options)
+    return MeasureCommand(start, (), slots, hosts, named, options, is_traced)
 
 
 def _named_slots(named: Sequence[str]) -> int:

@@ -196,6 +196,10 @@ def test_unmeasured_links_inside_hosts_are_missing(
     found = missing_inside_hosts(question, stated_job(ranks_per_host=1), command, known)
 
     assert [one.command for one in found] == expected
+    # With as many ranks per host, traced launches held none of these allreduces.
+    for each, number in ((4, 0), (2, len(expected))):
+        traced, job = replace(command, is_traced=True), stated_job(ranks_per_host=each)
+        assert len(list(missing_inside_hosts(question, job, traced, known))) == number
 
 
 def test_the_first_doubling_beyond_the_reference_may_be_the_knee() -> None:

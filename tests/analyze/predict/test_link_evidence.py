@@ -129,6 +129,14 @@ def test_a_run_without_traces_is_assumed() -> None:
     assert "hvdprof bench --models m --np 1,2" in _missing(found)
 
 
+def test_traces_that_time_no_allreduce_are_not_asked_for_again() -> None:
+    command = MeasureCommand("hvdprof bench --models m", is_traced=True)
+    missing = link_evidence(_analysis([]), command, (1, 2)).missing
+    (gap,) = [one for one in missing if "allreduce" in one.what]
+    assert gap.what == "No single allreduce is timed in the traced launches."
+    assert gap.command == ""
+
+
 @pytest.mark.parametrize(
     ("controller", "version", "rule"),
     [

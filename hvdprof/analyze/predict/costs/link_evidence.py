@@ -240,14 +240,10 @@ def _missing(
             )
         )
     if not len(observed):
-        found.append(
-            Missing(
-                "No allreduce was traced.",
-                "latency and bandwidth are assumptions",
-                command.at(sizes),
-            )
-        )
-        return tuple(found)
+        what, how = "No allreduce was traced.", command.at(sizes)
+        if command.is_traced:
+            what, how = "No single allreduce is timed in the traced launches.", ""
+        return (*found, Missing(what, "latency and bandwidth are assumptions", how))
     if observed.size_bytes.max() < LEAST_SPAN * observed.size_bytes.min():
         found.append(
             Missing(
