@@ -11,7 +11,7 @@ import errno
 import gzip
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -99,10 +99,10 @@ def write_whole(path: Path, text: str, *, overwrite: bool = True, mode: int | No
 
 def _open(name: str, *, compressed: bool, binary: bool) -> IO[str]:
     mode = "wb" if binary else "wt"
-    encoding = None if binary else "utf-8"
-    if compressed:
-        return gzip.open(name, mode, encoding=encoding)  # type: ignore[return-value]
-    return Path(name).open(mode, encoding=encoding)
+    # Names of files need not be UTF-8: their other bytes are escaped, in JSON as JSON does.
+    encoding, errors = (None, None) if binary else ("utf-8", "backslashreplace")
+    opener: Callable[..., IO[str]] = gzip.open if compressed else open
+    return opener(name, mode, encoding=encoding, errors=errors)
 
 
 def _usual_mode() -> int:

@@ -1,4 +1,5 @@
 import gzip
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,15 @@ def test_a_name_that_ends_in_gz_is_compressed(tmp_path: Path) -> None:
     path = tmp_path / "trace.json.gz"
     write_whole(path, "[]" * 1000)
     assert gzip.decompress(path.read_bytes()) == b"[]" * 1000
+
+
+@pytest.mark.parametrize("name", ["names.json", "names.json.gz"])
+def test_a_name_that_is_no_utf_8_is_written_as_json_escapes_it(tmp_path: Path, name: str) -> None:
+    script = os.fsdecode(b"train\xff.py")
+    write_whole(tmp_path / name, json.dumps({"ä": script}, ensure_ascii=False))
+    written = (tmp_path / name).read_bytes()
+    text = (gzip.decompress(written) if name.endswith("gz") else written).decode()
+    assert json.loads(text) == {"ä": script}
 
 
 def test_a_folder_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:

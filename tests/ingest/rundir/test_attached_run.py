@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -50,6 +51,15 @@ def output(folder: Path, name: str, text: str = KILLED) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
+
+
+@pytest.mark.heavy
+def test_a_file_whose_name_is_no_utf_8_is_attached(tmp_path: Path, timeline: Path) -> None:
+    named = timeline.rename(tmp_path / os.fsdecode(b"time\xffline.json"))
+    attach(tmp_path / "run", Given(timelines=[named]), Stated(name="mine", size=2))
+    (file,) = attached_files(load_run(tmp_path / "run").manifest)
+    assert Path(file.given).name.startswith("time")
+    assert (tmp_path / "run" / file.copy).read_bytes() == named.read_bytes()
 
 
 @pytest.mark.heavy
