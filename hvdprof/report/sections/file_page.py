@@ -124,6 +124,5 @@ def _measured(rows: pd.DataFrame) -> list[str]:
     if rows.empty:
         return [units.MISSING, units.MISSING]
     row = rows.iloc[-1]
-    known = row["known_gb_s"]
-    bandwidth = "below 0.01 GB/s" if known == 0 else units.of_unit(float(known), "GB/s")
+    bandwidth = units.of_unit(row["known_gb_s"], "GB/s") if row["known_gb_s"] else "below 0.01 GB/s"
     return [units.milliseconds(float(row["time_ns"])), bandwidth]
