@@ -23,7 +23,7 @@ ARGS ?=
 # test-changed: the commit to compare with, and whether only to list.
 BASE ?=
 DRY ?=
-COV := --cov
+COV := -p tests.parts.first_cases --cov
 INSTALL_HOROVOD_ARGS ?=
 
 PIP_VERSION := 26.3
