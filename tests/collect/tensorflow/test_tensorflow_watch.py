@@ -1,6 +1,7 @@
 """The recording of TensorFlow scripts on a TensorFlow that has functions and graphs alone."""
 
 import sys
+from statistics import median
 from types import SimpleNamespace
 
 import pytest
@@ -124,15 +125,19 @@ def test_a_call_on_several_batches_is_a_step_with_the_samples_of_all(script):
             script.train()
 
     train = script.tf.function(train_on_all)
-    for _ in range(3):
+    for _ in range(12):
         train()
 
     steps = script.steps()
-    assert [step["samples"] for step in steps] == [18, 18]
+    assert [step["samples"] for step in steps] == [18] * 11
     for part in ("data", *PARTS):
         assert all(phase_ns(step, part) > 0 for step in steps), part
-    # Two of three updates lie between batches, and look like the next batch.
-    assert all(phase_ns(step, "data") < phase_ns(step, "backward") for step in steps)
+    # Two of three updates lie between batches, and look like the next batch. Other processes may
+    # take the core in the middle of one step, but not of most.
+    data, backward = (
+        median(phase_ns(step, part) for step in steps) for part in ("data", "backward")
+    )
+    assert data < backward
 
 
 def test_what_was_computed_is_no_batch(script):
