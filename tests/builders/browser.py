@@ -55,10 +55,14 @@ class WatchedPage:
             page.on(ended, lambda request: self.unanswered.discard(request))
 
     def resize(self, width: int, *, dark: bool) -> None:
-        """Make the window one of another width and colour scheme, as a new one has."""
+        """Make the window one of another width and colour scheme, as a new one has.
+
+        Without motion: a skeleton that pulses while a page is loaded is drawn anew in each frame.
+        """
         height = self.page.viewport_size["height"]
         self.page.set_viewport_size({"width": width, "height": height})
-        self.page.emulate_media(color_scheme="dark" if dark else "light")
+        scheme = "dark" if dark else "light"
+        self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
 
     def _console(self, message):
         if message.type in ("error", "warning"):
@@ -94,7 +98,8 @@ _TURNED = """document.title !== '' && Boolean(document.querySelector('main > *')
 def turn(watched: WatchedPage, address: str) -> None:
     """Go to another view of the open dashboard as its links do, and wait until it is drawn.
 
-    Its scripts run already: about half the work of ``show``, which a page begins with.
+    Its scripts run already: about half the work of ``show``, which a page begins with. The open
+    view must be drawn: where the dashboard returns to what it drew last, it draws nothing.
     """
     if not watched.page.url.startswith(watched.origin):
         show(watched, address)
@@ -102,8 +107,9 @@ def turn(watched: WatchedPage, address: str) -> None:
     watched.page.evaluate(_TURN, address)
     # The dashboard names the page once its content is there.
     wait_until(watched.page, _TURNED)
-    calm = 0
+    calm, deadline = 0, time.monotonic() + _PATIENCE_MS / 1e3
     while calm < 5:
+        assert time.monotonic() < deadline, [one.url for one in watched.unanswered]
         watched.page.wait_for_timeout(100)
         calm = 0 if watched.unanswered else calm + 1
     wait_until_drawn(watched.page)

@@ -95,6 +95,8 @@ def measured(tmp_path_factory):
 def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(measured, width):
     with served(measured) as address, watched_page(address, width=width) as watched:
         page = watched.page
+        # In motion, which the pages of all other tests are without.
+        page.emulate_media(reduced_motion="no-preference")
         show(watched, address)
         page.wait_for_selector(".waterfall .barlayer path", state="attached")
         assert serious_violations(page) == []
@@ -147,7 +149,7 @@ def test_figures_and_tables_are_saved(measured):
         by_rank, longest = page.evaluate("window.copied")
         assert by_rank.splitlines()[0].split("\t")[0].strip('"') == "rank"
         assert longest.startswith("step\ttensor\twait_ns")
-        show(watched, address)
+        turn(watched, address)
         page.locator("summary", has_text="All numbers").click()
         cells = saved(page, "Save the numbers of mnist as CSV")
         (two,) = [

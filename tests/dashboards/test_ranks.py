@@ -3,7 +3,7 @@ import pytest
 from hvdprof.dashboards.pages import ranks
 from hvdprof.dashboards.run_store import RunStore
 from tests.builders.analysis import with_a_straggler
-from tests.builders.browser import serious_violations, show, wait_until, watched_page
+from tests.builders.browser import serious_violations, show, turn, wait_until, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.served_dashboard import (
     check_in_browser,
@@ -158,7 +158,7 @@ def test_two_sheets_hold_the_page_of_many_ranks_and_of_several_launches(tmp_path
     runs = RunStore([measured_run(tmp_path / "launches"), *paths])
     with served(runs) as address, watched_page(address, width=1440) as watched:
         for name in ("launches", "np16", "np64"):
-            show(watched, f"{address}/ranks?run={name}")
+            turn(watched, f"{address}/ranks?run={name}")
             watched.page.get_by_role("textbox", name="Launch").wait_for()
             watched.page.locator(".step-distribution .main-svg").first.wait_for()
             assert watched.page.evaluate("document.documentElement.scrollHeight") <= 1_600, name

@@ -9,7 +9,7 @@ from hvdprof.dashboards.app import PAGES, TABS
 from hvdprof.dashboards.navigation import lacks_of
 from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.dashboards.shell import OLD_PATHS, page_for
-from tests.builders.browser import serious_violations, show, wait_until, watched_page
+from tests.builders.browser import serious_violations, show, turn, wait_until, watched_page
 from tests.builders.served_dashboard import (
     empty_run,
     measured_run,
@@ -88,7 +88,7 @@ def test_empty_tabs_are_grey_and_say_what_fills_them(runs):
         page.get_by_text("hvdprof bench --preset quick --fp16-allreduce --use-adasum").wait_for()
         page.get_by_role("button", name="Copy").last.wait_for()
         assert serious_violations(page) == []
-        show(watched, f"{address}/?run=begun")
+        turn(watched, f"{address}/?run=begun")
         wait_until(page, f"({TITLES})().includes('Live')")
         assert watched.complaints == []
 
