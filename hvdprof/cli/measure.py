@@ -7,13 +7,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
-from hvdprof.api.options import (
-    OUTPUT,
-    BenchOptions,
-    KubernetesOptions,
-    NetOptions,
-    RunOptions,
-)
+from hvdprof.api.options import OUTPUT, BenchOptions, KubernetesOptions, NetOptions, RunOptions
 from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.command_options import CommandOptions
 from hvdprof.cli.measuring.measure_and_report import measure_command
@@ -38,8 +32,7 @@ def net(
         bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=OUTPUT)
     ] = False,
     format_: Annotated[
-        Format,
-        format_option(RESULTS, "How to show the result.", show_default=True, panel=OUTPUT),
+        Format, format_option(RESULTS, "How to show the result.", show_default=True, panel=OUTPUT)
     ] = Format.TERMINAL,
 ) -> None:
     """Measure latency and bandwidth between hosts: plain TCP, Horovod, and allreduce.

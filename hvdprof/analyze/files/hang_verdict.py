@@ -80,10 +80,10 @@ def groups_of(progress: pd.DataFrame) -> dict[str, list[RankInGroup]]:
         groups.setdefault(key, []).append(
             RankInGroup(
                 int(row["rank"]),
-                _whole(row["last_enqueued"]),
-                _whole(row["last_completed"]),
+                whole_or_none(row["last_enqueued"]),
+                whole_or_none(row["last_completed"]),
                 str(row["pending_name"]),
-                _whole(row["pending_since_ns"]),
+                whole_or_none(row["pending_since_ns"]),
             )
         )
     return groups
@@ -181,7 +181,8 @@ def _number(value: int | None) -> int:
     return max(value or 0, 0)
 
 
-def _whole(value: object) -> int | None:
+def whole_or_none(value: object) -> int | None:
+    """A whole number of a row; None where it is missing."""
     return None if is_missing(value) else int(str(value))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.files.hang_verdict import whole_or_none
 from hvdprof.analyze.files.log_verdict import ended_process
 from hvdprof.analyze.files.next_recording import scaling_command
 from hvdprof.analyze.findings.log_rules.stall_rule import missing_rows
@@ -164,7 +165,7 @@ def nccl_run_facts(runs: pd.DataFrame) -> list[Fact]:
         return [*facts, Fact("each_run", "run", lines)]
     (row,) = runs.to_dict("records")
     np, average = row["np"], float(row["avg_busbw_gb_s"])
-    peak, size = float(row["peak_busbw_gb_s"]), _whole(row["peak_size_bytes"])
+    peak, size = float(row["peak_busbw_gb_s"]), whole_or_none(row["peak_size_bytes"])
     rounded, size = ("below 0.01 GB/s", None) if peak == 0 else ("", size)
     return [
         *facts,
@@ -174,7 +175,7 @@ def nccl_run_facts(runs: pd.DataFrame) -> list[Fact]:
         Fact("avg_busbw_gb_s", "average over all sizes", average, "GB/s"),
         Fact("peak_busbw_gb_s", "peak bus bandwidth", peak, "GB/s", text=rounded),
         Fact("peak_size_bytes", "reached at", size, "bytes"),
-        Fact("num_wrong", "wrong elements", _whole(row["num_wrong"])),
+        Fact("num_wrong", "wrong elements", whole_or_none(row["num_wrong"])),
         Fact("failed", "failed", _failed(row)),
     ]
 
@@ -192,7 +193,7 @@ def _nccl_run(row: FrameRow) -> str:
         result = f"peak {peak} at {units.byte_size(row['peak_size_bytes'])}"
     average = float(row["avg_busbw_gb_s"])
     mean = "" if average != average else f"average {units.of_unit(average, 'GB/s')}"
-    wrong = _whole(row["num_wrong"])
+    wrong = whole_or_none(row["num_wrong"])
     parts = (
         str(row["operation"]),
         ranks,
@@ -224,7 +225,7 @@ def allreduce_bench_facts(rows: pd.DataFrame) -> list[Fact]:
     (row,) = best
     return [
         *facts,
-        Fact("num_ranks", "ranks", _whole(row["np"])),
+        Fact("num_ranks", "ranks", whole_or_none(row["np"])),
         Fact("peak_busbw_gb_s", "peak bus bandwidth", float(row["busbw_gb_s"]), "GB/s"),
         Fact("peak_size_bytes", "reached at", int(row["size_bytes"]), "bytes"),
     ]
@@ -241,7 +242,3 @@ def numbered_lines(texts: Sequence[str]) -> str:
     lines = [f"{number}: {text}" for number, text in enumerate(texts[:_MOST_RUNS], start=1)]
     more = len(texts) - len(lines)
     return "\n".join([*lines, f"and {more} more"] if more else lines)
-
-
-def _whole(value: object) -> int | None:
-    return None if is_missing(value) else int(str(value))

@@ -17,11 +17,7 @@ class CommandOptions:
         panel=OUTPUT,
     )
     yes: bool = option(
-        False,
-        "Resume a run of another user without a question.",
-        "--yes",
-        "-y",
-        panel=OUTPUT,
+        False, "Resume a run of another user without a question.", "--yes", "-y", panel=OUTPUT
     )
     share: bool = option(
         False,

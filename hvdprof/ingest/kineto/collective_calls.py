@@ -177,11 +177,7 @@ def shaped_payload(args: Args) -> tuple[str, int | None]:
 def as_submission(call: CollectiveCall) -> CollectiveCall:
     """The call of an annotation that encloses no more than the host's submission (NCCL)."""
     return replace(
-        call,
-        submitted_ns=call.start_ns,
-        submitted_end_ns=call.end_ns,
-        start_ns=None,
-        end_ns=None,
+        call, submitted_ns=call.start_ns, submitted_end_ns=call.end_ns, start_ns=None, end_ns=None
     )
 
 

@@ -7,12 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.ingest.kineto.traced_pass import (
-    FileProgress,
-    read_traces,
-    traced_blocks,
-    traced_pass,
-)
+from hvdprof.ingest.kineto.traced_pass import FileProgress, read_traces, traced_blocks, traced_pass
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.blocks import stacked
 from hvdprof.ingest.storage.sealed_file import source_key

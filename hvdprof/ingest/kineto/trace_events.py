@@ -6,11 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from hvdprof.ingest.kineto.collective_calls import (
-    CollectiveCall,
-    called_with_args,
-    collective_of,
-)
+from hvdprof.ingest.kineto.collective_calls import CollectiveCall, called_with_args, collective_of
 from hvdprof.ingest.kineto.kernel_calls import GpuAnnotation, Kernel, StreamWait
 from hvdprof.ingest.kineto.trace_records import (
     args_of,

@@ -18,11 +18,7 @@ from hvdprof.ingest.kineto.collective_calls import (
 from hvdprof.ingest.kineto.event_rows import EventRows
 from hvdprof.ingest.kineto.kernel_calls import copied_calls, with_kernels
 from hvdprof.ingest.kineto.trace_events import GLOO, NCCL, Annotation, Collected, collect
-from hvdprof.ingest.kineto.trace_records import (
-    TraceText,
-    args_of,
-    trace_records,
-)
+from hvdprof.ingest.kineto.trace_records import TraceText, args_of, trace_records
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.model.arrays import Int64s
 from hvdprof.rundir.json_codec import parse_first

@@ -15,11 +15,7 @@ from hvdprof.ingest.kineto.recordings import UNKNOWN_ERROR_NS
 from hvdprof.ingest.kineto.trace_clocks import GpuClock, clock_shifts
 from hvdprof.ingest.kineto.trace_file import TraceFile
 from hvdprof.ingest.kineto.trace_steps import TraceStep, TraceSteps, trace_steps
-from hvdprof.ingest.tables.collective_matching import (
-    Matching,
-    SubmittedCall,
-    match_collectives,
-)
+from hvdprof.ingest.tables.collective_matching import Matching, SubmittedCall, match_collectives
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.plan import COLLECTIVES_ENGINE, DDP_ENGINE, FSDP_ENGINE, TORCH_ENGINE

@@ -23,10 +23,7 @@ _ADVICE = "python -m pip install 'cmake>=3.21,<4' 'setuptools<80' wheel"
 
 
 def provide_packages(
-    run: Callable[[Sequence[str]], int],
-    environment: Mapping[str, str],
-    folder: Path,
-    python: str,
+    run: Callable[[Sequence[str]], int], environment: Mapping[str, str], folder: Path, python: str
 ) -> dict[str, str]:
     """The environment of a build, in which CMake, setuptools and wheel are there and fit.
 
@@ -100,7 +97,7 @@ def _cmake_problem(path: str) -> str | None:
 
 
 def _setuptools_problem() -> str | None:
-    version = _version("setuptools")
+    version = installed_version("setuptools")
     if version is None:
         return "setuptools is missing"
     # Horovod's setup.py uses what setuptools 80 removed.
@@ -109,10 +106,11 @@ def _setuptools_problem() -> str | None:
 
 
 def _wheel_problem() -> str | None:
-    return None if _version("wheel") else "wheel is missing"
+    return None if installed_version("wheel") else "wheel is missing"
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
+    """The version of a package that is installed here; None without it."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

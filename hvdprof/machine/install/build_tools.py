@@ -1,6 +1,5 @@
 """What must be on the machine before Horovod can be built, and getting it on Debian."""
 
-import importlib.metadata
 import os
 import re
 import shutil
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.machine.install.build_packages import installed_version
 
 APT_INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
 
@@ -81,7 +81,7 @@ def check_python_packages() -> None:
     Raises:
         EnvironmentNotReadyError: Something is not installed.
     """
-    absent = [name for name in _NEEDED_PACKAGES if _version(name) is None]
+    absent = [name for name in _NEEDED_PACKAGES if installed_version(name) is None]
     if absent:
         raise EnvironmentNotReadyError(
             f"Horovod cannot be built here: {', '.join(absent)} missing.",
@@ -108,10 +108,3 @@ def available_memory_bytes() -> int | None:
         return None
     match = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
     return int(match.group(1)) * 1024 if match else None
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -1,16 +1,15 @@
 """Tables on the parts of a step, overlap of communication, cost of collectives and of tensors."""
 
 from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables.run_tables import PASS, SEGMENT
 
-_PASS = Column("pass_id", "category", "Folder name of the pass, as in the manifest.")
-_SEGMENT = Column("segment", "category", "Id of the segment within the pass, as in the plan.")
 TENSORS = Table(
     "tensors",
     "One tensor of one launch. Fused time counts once: `time_ns` plus `warmup_ns` of all tensors "
     "is the sum of `dur_ns` over `executions`.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("tensor", "category", "Name of the tensor as in the file."),
         Column("collective", "category", "ALLREDUCE, ADASUM, BROADCAST ..."),
         Column("num_uses", "int64", "Executions of the tensor, warm-up included."),
@@ -33,8 +32,8 @@ STEP_COMMUNICATION = Table(
     "Communication in one step, as rank 0 records it. Unions of intervals: time in which several "
     "tensors are negotiated or executed counts once.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("step", "int64", "Number of the step within its segment, from 0."),
         Column("num_executions", "int64", "Fused executions that belong to the step."),
         Column(
@@ -51,8 +50,8 @@ BREAKDOWN = Table(
     "breakdown",
     "One part of the mean steady step of one rank in one launch; the parts sum to the step.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         _RANK,
         Column(
             "part",
@@ -71,8 +70,8 @@ OVERLAP = Table(
     "Overlap of collectives with one rank's own computation in one step of a trace pass. Unions of "
     "intervals: fused tensors count once.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         _RANK,
         _STEP,
         Column(
@@ -96,8 +95,8 @@ COLLECTIVES = Table(
     "collectives",
     "One fused execution of a collective, from Horovod's timeline.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         _STEP,
         Column("fusion_id", "int64", "Number of the execution, as in `events`."),
         Column("collective", "category", "ALLREDUCE, ADASUM, BROADCAST ..."),

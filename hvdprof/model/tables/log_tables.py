@@ -2,8 +2,8 @@
 
 from hvdprof.model.schema import Column, Table
 
-_FILE = Column("file", "category", "The file, as it was named to hvdprof.")
-_LINE = Column("line", "int64", "Number of the line in the file, from 1.")
+FILE = Column("file", "category", "The file, as it was named to hvdprof.")
+LINE = Column("line", "int64", "Number of the line in the file, from 1.")
 _RANK = Column(
     "rank",
     "Int32",
@@ -24,7 +24,7 @@ FILES = Table(
     "files",
     "One input file, its recognised kind, and how much of it was used.",
     (
-        _FILE,
+        FILE,
         Column("kind", "str", "Kind of the file by its content; parts joined by a comma."),
         Column("size_bytes", "int64", "Size of the file on disk.", "bytes"),
         Column("num_lines", "Int64", "Lines; missing where the file is not read by lines."),
@@ -54,8 +54,8 @@ HOROVOD_LOG = Table(
     "horovod_log",
     "One line that Horovod's own logging printed.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         _RANK,
         PRINTED_TIME,
         Column("level", "category", "trace, debug, info, warning, error or fatal, as printed."),
@@ -68,8 +68,8 @@ STALLS = Table(
     "stalls",
     "One tensor in one stall warning, with one rank that did not submit it (or did).",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         PRINTED_TIME,
         Column("warning", "int64", "Number of the warning in its file, from 0."),
         Column("waited_s", "float64", "Waiting time of the tensor as printed in the warning.", "s"),
@@ -89,8 +89,8 @@ INCIDENTS = Table(
     "incidents",
     "One line of a job's output that reports a failure.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         _RANK,
         PRINTED_TIME,
         Column(
@@ -130,8 +130,8 @@ AUTOTUNE = Table(
     "autotune",
     "One sample of Horovod's autotuning, from the file of HOROVOD_AUTOTUNE_LOG.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column(
             "run",
             "int64",
@@ -164,8 +164,8 @@ PRINTED_RATES = Table(
     "One rate that a training job or a benchmark printed. A line with the rate of a step and a "
     "running mean gives two rows.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         _RANK,
         Column("job", "int64", "Number of the run of the benchmark in its file, from 0."),
         Column("tool", "category", "What prints such lines: tf_cnn_benchmarks, timm ..."),
@@ -204,8 +204,8 @@ THROUGHPUT = Table(
     "throughput",
     "Throughput of a whole job at one number of ranks, read from a table or a benchmark's total.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column("series", "category", "Name of the series: heading, or tool and model."),
         Column("np", "int64", "Number of ranks."),
         Column(

@@ -1,13 +1,7 @@
 """Tables of NCCL calls, NCCL problems, and the kinds of lines in a log."""
 
 from hvdprof.model.schema import Column, Table
-
-_FILE = Column("file", "category", "Log file, as it was given.")
-_LINE = Column("line", "int64", "Number of the line in that file, from 1.")
-_HOST = Column("host", "category", "Host as the log names it.")
-_PID = Column(
-    "pid", "int64", "Process id on that host; below 0 where the log has none, by rank or device."
-)
+from hvdprof.model.tables.nccl_tables import FILE, HOST, LINE, PID
 
 NCCL_CHOICES = Table(
     "nccl_choices",
@@ -20,10 +14,10 @@ NCCL_CHOICES = Table(
         Column("first_channel", "Int64", "First channel in use; missing before 2.22."),
         Column("last_channel", "Int64", "Last channel in use; missing before 2.22."),
         Column("time_ns", "float64", "Time that NCCL expects; NaN from 2.22 on.", "ns"),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -49,10 +43,10 @@ NCCL_CALLS = Table(
             "category",
             "COLL, or CALL where the process prints no COLL lines: both list the same calls.",
         ),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -63,8 +57,8 @@ NCCL_JOINED_CALLS = Table(
         Column("call", "int64", "Number of the row in `nccl_calls`, from 0."),
         Column("pass_id", "category", "Pass or file of the timeline, as in `executions`."),
         Column("fusion_id", "int64", "Id of the execution in that timeline."),
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
     ),
 )
 
@@ -81,10 +75,10 @@ NCCL_TRACES = Table(
         ),
         Column("function", "category", "Function and source line that printed it."),
         Column("text", "category", "Text of the line, numbers replaced by N, 200 characters."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -107,8 +101,8 @@ NCCL_PROBLEMS = Table(
         Column("host", "category", "Host; empty where the line has no NCCL prefix."),
         Column("pid", "Int64", "Process; missing where the line has no NCCL prefix."),
         Column("count", "int64", "Number of repetitions."),
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column("last_line", "int64", "Line of its last repetition."),
         Column(
             "progress_line",
@@ -122,11 +116,7 @@ NCCL_PROBLEMS = Table(
 NCCL_QUOTES = Table(
     "nccl_quotes",
     "A line of a log, verbatim: the evidence for the rows that name its number.",
-    (
-        _FILE,
-        _LINE,
-        Column("text", "str", "The line, verbatim, cut after 500 characters."),
-    ),
+    (FILE, LINE, Column("text", "str", "The line, verbatim, cut after 500 characters.")),
 )
 
 NCCL_LINE_KINDS = Table(
@@ -137,8 +127,8 @@ NCCL_LINE_KINDS = Table(
         Column("understood", "bool", "The line was read in full."),
         Column("count", "int64", "Lines of this kind."),
         Column("sample", "category", "The first such line."),
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
     ),
 )
 

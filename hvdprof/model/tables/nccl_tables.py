@@ -5,10 +5,10 @@ Every row carries the file and line it was read from, so that a finding can show
 
 from hvdprof.model.schema import Column, Table
 
-_FILE = Column("file", "category", "Log file, as it was given.")
-_LINE = Column("line", "int64", "Number of the line in that file, from 1.")
-_HOST = Column("host", "category", "Host as the log names it.")
-_PID = Column(
+FILE = Column("file", "category", "Log file, as it was given.")
+LINE = Column("line", "int64", "Number of the line in that file, from 1.")
+HOST = Column("host", "category", "Host as the log names it.")
+PID = Column(
     "pid", "int64", "Process id on that host; below 0 where the log has none, by rank or device."
 )
 _COMMUNICATOR = Column(
@@ -28,8 +28,8 @@ NCCL_VERSIONS = Table(
         Column("host", "category", "Host that printed it; empty on a line without prefix."),
         Column("pid", "Int64", "Process that printed it; missing on a line without prefix."),
         Column("count", "int64", "Number of lines of the same process."),
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
     ),
 )
 
@@ -68,8 +68,8 @@ NCCL_RANKS = Table(
         _COMMUNICATOR,
         _RANK,
         Column("num_ranks", "Int64", "Ranks of the communicator as this line states them."),
-        _HOST,
-        _PID,
+        HOST,
+        PID,
         Column("tag_rank", "Int64", "Rank in the launcher's tag; missing where untagged."),
         Column("cuda_device", "Int64", "CUDA device index within the process."),
         Column("nvml_device", "Int64", "NVML device index within the host."),
@@ -83,8 +83,8 @@ NCCL_RANKS = Table(
         Column("complete", "bool", "Init COMPLETE was seen."),
         Column("end", "category", "destroyed or aborted; empty where neither was seen."),
         Column("end_line", "Int64", "Line that states the end; missing where none."),
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
     ),
 )
 
@@ -97,8 +97,8 @@ NCCL_INIT_TIMINGS = Table(
         Column("stage", "category", "init or bootstrap."),
         Column("part", "category", "total, bootstrap, topo ... as the line names it."),
         Column("dur_ns", "int64", "Length of the part.", "ns"),
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
     ),
 )
 
@@ -110,10 +110,10 @@ NCCL_CHANNELS = Table(
         _CHANNEL,
         Column("num_channels", "Int64", "Number of channels; missing before 2.5."),
         Column("order", "category", "Ranks in ring order, separated by blanks."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -126,10 +126,10 @@ NCCL_RINGS = Table(
         Column("previous", "int64", "Rank before it."),
         Column("rank", "int64", "The rank."),
         Column("next", "int64", "Rank after it."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -149,10 +149,10 @@ NCCL_TREES = Table(
         Column("down_0", "int64", "First rank below it."),
         Column("down_1", "int64", "Second rank below it."),
         Column("down_2", "int64", "Third rank below it."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -173,10 +173,10 @@ NCCL_CONNECTIONS = Table(
         Column("nic", "Int64", "Index of the network device; missing within a host."),
         Column("gpudirect", "bool", "The line ends with GDRDMA: GPUDirect RDMA is in use."),
         Column("via", "category", "Everything after `via`, verbatim."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -192,10 +192,10 @@ NCCL_NETWORKS = Table(
         ),
         Column("state", "category", "using, loaded, missing or failed."),
         Column("text", "category", "Text of the line, verbatim."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -222,10 +222,10 @@ NCCL_NICS = Table(
             "Connections of the process `via NET/...` with this index; 0 for bootstrap and oob.",
         ),
         Column("gpudirect", "bool", "One of them uses GPUDirect RDMA."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -242,10 +242,10 @@ NCCL_GPUDIRECT = Table(
         Column("enabled", "bool", "GPUDirect RDMA was enabled."),
         Column("distance", "Int64", "Distance of GPU and device on the PCI topology."),
         Column("limit", "Int64", "Largest distance at which it is used."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -256,10 +256,10 @@ NCCL_SETTINGS = Table(
         Column("variable", "category", "Name of the variable."),
         Column("value", "category", "Its value as text."),
         Column("origin", "category", "environment, or plugin where a network plugin set it."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -271,10 +271,10 @@ NCCL_LINKS = Table(
         Column("bandwidth", "float64", "Bandwidth that NCCL assumes; 1e9 bytes.", "GB/s"),
         Column("num_channels", "Int64", "Channels that the search found; else missing."),
         Column("text", "category", "Text of the line, verbatim."),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 
@@ -288,10 +288,10 @@ NCCL_TUNING = Table(
         Column("protocol", "category", "LL, LL128 or Simple."),
         Column("latency_ns", "float64", "Estimated latency.", "ns"),
         Column("bandwidth", "float64", "Estimated bandwidth (1e9 bytes); 0 means off.", "GB/s"),
-        _HOST,
-        _PID,
-        _FILE,
-        _LINE,
+        HOST,
+        PID,
+        FILE,
+        LINE,
     ),
 )
 

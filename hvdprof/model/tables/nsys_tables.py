@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables.log_tables import FILE
 
-_FILE = Column("file", "category", "The file, as it was named to hvdprof.")
 _PROCESS = Column("pid", "int64", "Process; 0 where the export does not say.")
 _DEVICE = Column("device", "int64", "Number of the GPU, as the process sees it.")
 _RANK = Column(
@@ -14,7 +14,7 @@ _RANK = Column(
     "Int32",
     "Rank in the largest communicator of the process; missing without NCCL's payloads.",
 )
-_GPU = (_FILE, _PROCESS, _DEVICE, _RANK)
+_GPU = (FILE, _PROCESS, _DEVICE, _RANK)
 
 NSYS_GPUS = Table(
     "nsys_gpus",
@@ -58,7 +58,7 @@ NSYS_NCCL_CALLS = Table(
     "nsys_nccl_calls",
     "All calls of one NCCL function and size by one process, from NCCL's NVTX ranges.",
     (
-        _FILE,
+        FILE,
         _PROCESS,
         Column("function", "category", "ncclAllReduce, ncclSend ... as NCCL names its range."),
         Column("communicator", "category", "Hash of the communicator; empty if not stated."),

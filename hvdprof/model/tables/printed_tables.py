@@ -1,15 +1,14 @@
 """Tables of what programs print: DeepSpeed, Megatron, NeMo, debuggers, benchmarks of bandwidth."""
 
 from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables.log_tables import FILE, LINE
 
-_FILE = Column("file", "category", "The file, as it was named to hvdprof.")
-_LINE = Column("line", "int64", "Number of the line in the file, from 1.")
 COMMS_LOG = Table(
     "comms_log",
     "One collective, or all of one size in a summary, as DeepSpeed's comms logger prints it.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column("rank", "Int32", "The rank that printed it; missing where not stated."),
         Column("summary", "Int64", "Number of the summary, from 0; missing for single calls."),
         Column("operation", "category", "all_reduce, reduce_scatter_tensor ... as printed."),
@@ -36,8 +35,8 @@ TRAINING_ITERATIONS = Table(
     "training_iterations",
     "One line on iterations that Megatron or NeMo prints.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column(
             "iteration",
             "int64",
@@ -63,8 +62,8 @@ RANK_TIMERS = Table(
     "One timer of Megatron over the ranks, as it prints it for some iterations. Several iterations "
     "of one line count as their mean. Or one timer of DeepSpeed on the rank that prints.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column("iteration", "Int64", "Iteration of the line before; missing at startup."),
         Column("timer", "category", "forward-compute, optimizer ... as printed."),
         Column("min_ns", "Int64", "Shortest time of a rank; missing where not printed.", "ns"),
@@ -99,8 +98,8 @@ STRAGGLER_REPORTS = Table(
     "straggler_reports",
     "One extreme value in a report of Megatron's straggler detector, with its rank.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column("metric", "category", "Rtt, DRtt, Pwr, Tmp, Utl, Clk or Etpt as printed."),
         Column("extreme", "category", "min or max over ranks."),
         Column("value", "float64", "The value in `unit`."),
@@ -115,8 +114,8 @@ RANK_STACKS = Table(
     "Where the main thread of one process was when a debugger, faulthandler or "
     "torch.distributed.debug printed it, in the last dump of the file.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column("tool", "category", "faulthandler, py-spy, gdb or torch.distributed.debug."),
         Column("rank", "Int32", "Its rank, by the file or its name; missing where unknown."),
         Column("host", "category", "Its host; empty where not stated."),
@@ -136,19 +135,13 @@ RANK_STACKS = Table(
         Column("stack", "str", "At most 8 frames, innermost first, a line for each."),
     ),
 )
-TRAINING_LOG_TABLES = (
-    COMMS_LOG,
-    TRAINING_ITERATIONS,
-    RANK_TIMERS,
-    STRAGGLER_REPORTS,
-    RANK_STACKS,
-)
+TRAINING_LOG_TABLES = (COMMS_LOG, TRAINING_ITERATIONS, RANK_TIMERS, STRAGGLER_REPORTS, RANK_STACKS)
 NCCL_TEST_RUNS = Table(
     "nccl_test_runs",
     "One run of a program of nccl-tests, from its output.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column("run", "int64", "Number of the run in its file, from 0."),
         Column("operation", "category", "Such as all_reduce; empty where not printed."),
         Column(
@@ -183,8 +176,8 @@ NCCL_TESTS = Table(
     "nccl_tests",
     "One measurement of nccl-tests: one message size, in place or out of place.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column("run", "int64", "Number of the run in its file, from 0."),
         Column("size_bytes", "int64", "Size of the message.", "bytes"),
         Column("count", "Int64", "Elements; missing where the layout has no column.", "elements"),
@@ -204,8 +197,8 @@ ALLREDUCE_BENCH = Table(
     "One payload of all_reduce_bench.py (stas00/ml-engineering), the mean over its trials; of its "
     "first versions, which print Gbit/s of each, the median over ranks and trials.",
     (
-        _FILE,
-        _LINE,
+        FILE,
+        LINE,
         Column("run", "int64", "Number of its table in the file, from 0."),
         Column("np", "Int64", "Ranks; missing where neither stated nor shown by the ratio."),
         Column("size_bytes", "int64", "Size of the payload; printed in KiB, MiB or GiB.", "bytes"),

@@ -2,10 +2,10 @@
 
 from hvdprof.model.schema import Column, Table
 
-_PASS = Column("pass_id", "category", "Folder name of the pass, as in the manifest.")
-_SEGMENT = Column("segment", "category", "Id of the segment within the pass, as in the plan.")
-_RANK = Column("rank", "int32", "Rank as `hvd.rank()` returns it.")
-_STEP = Column("step", "int64", "Number of the step within its segment, from 0; -1 outside steps.")
+PASS = Column("pass_id", "category", "Folder name of the pass, as in the manifest.")
+SEGMENT = Column("segment", "category", "Id of the segment within the pass, as in the plan.")
+RANK = Column("rank", "int32", "Rank as `hvd.rank()` returns it.")
+STEP = Column("step", "int64", "Number of the step within its segment, from 0; -1 outside steps.")
 _NUM_STEPS = Column(
     "num_steps",
     "int64",
@@ -13,7 +13,7 @@ _NUM_STEPS = Column(
     "begins at `start_ns` and lasts `num_steps` times `dur_ns`.",
 )
 _START = Column("start_ns", "int64", "Start on rank 0's monotonic clock.", "ns")
-_CLOCK_ERROR = Column(
+CLOCK_ERROR = Column(
     "clock_error_ns",
     "int64",
     "Largest error of the alignment of this rank's clock to rank 0's.",
@@ -24,8 +24,8 @@ SEGMENTS = Table(
     "segments",
     "One segment of one pass: a model with its toggles, trained in one launch.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("mode", "category", "Way of measuring: throughput, trace or attribution."),
         Column("repeat", "int32", "Number of the repeat, from 1."),
         Column(
@@ -76,10 +76,10 @@ STEPS = Table(
     "One optimizer step on one rank, from its recorder file; in a light recording the mean step of "
     "a window.",
     (
-        _PASS,
-        _SEGMENT,
-        _RANK,
-        _STEP,
+        PASS,
+        SEGMENT,
+        RANK,
+        STEP,
         Column(
             "warmup",
             "bool",
@@ -118,7 +118,7 @@ STEPS = Table(
             "This rank evaluates in the step: a forward pass without training, before its batch. "
             "Where all ranks do, the step begins after it and is warm-up.",
         ),
-        _CLOCK_ERROR,
+        CLOCK_ERROR,
     ),
 )
 
@@ -126,10 +126,10 @@ ARRIVALS = Table(
     "arrivals",
     "Ready time of one gradient on one rank in one step.",
     (
-        _PASS,
-        _SEGMENT,
-        _RANK,
-        _STEP,
+        PASS,
+        SEGMENT,
+        RANK,
+        STEP,
         Column("tensor", "category", "Name of the request as Horovod knows it."),
         Column(
             "ready_ns",
@@ -137,7 +137,7 @@ ARRIVALS = Table(
             "Time at which backward has produced the gradient, on rank 0's monotonic clock.",
             "ns",
         ),
-        _CLOCK_ERROR,
+        CLOCK_ERROR,
     ),
 )
 
@@ -147,10 +147,10 @@ WAITS = Table(
     "FSDP2, or collectives that the script calls itself. A step with `grad_reduce` waits alone has "
     "no rows: its waits are the `blocked` rows of `events`.",
     (
-        _PASS,
-        _SEGMENT,
-        _RANK,
-        _STEP,
+        PASS,
+        SEGMENT,
+        RANK,
+        STEP,
         Column("number", "int64", "Number of the wait in the step of the rank, from 0."),
         Column(
             "kind",
@@ -174,7 +174,7 @@ WAITS = Table(
         ),
         Column("start_ns", "int64", "Start of the wait on rank 0's monotonic clock.", "ns"),
         Column("dur_ns", "int64", "Length of the wait, its transfer included.", "ns"),
-        _CLOCK_ERROR,
+        CLOCK_ERROR,
     ),
 )
 
@@ -182,8 +182,8 @@ GRADIENTS = Table(
     "gradients",
     "One gradient of one launch, as the recorder of a rank watches it.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("tensor", "category", "Name of the request as Horovod knows it."),
         Column("size_bytes", "int64", "Its size before compression.", "bytes"),
         Column(
@@ -200,14 +200,14 @@ EVENTS = Table(
     "One interval or instant on one rank. Durations and bytes count once per `fusion_id`, never "
     "once per tensor.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column(
             "source",
             "category",
             "Producer: recorder, or timeline; for DDP the records of its communication hook.",
         ),
-        _RANK,
+        RANK,
         Column(
             "step",
             "int64",
@@ -250,7 +250,7 @@ EVENTS = Table(
             "unknown and on all others.",
             "bytes",
         ),
-        _CLOCK_ERROR,
+        CLOCK_ERROR,
     ),
 )
 
@@ -258,8 +258,8 @@ RANKS = Table(
     "ranks",
     "One rank of one pass, from the header of its recorder file.",
     (
-        _PASS,
-        _RANK,
+        PASS,
+        RANK,
         Column("local_rank", "int32", "Rank within its host, as `hvd.local_rank()`."),
         Column("hostname", "category", "Host of the rank."),
         Column("device", "category", "cpu, or cuda with the index of the GPU."),
@@ -287,7 +287,7 @@ RANKS = Table(
         ),
         Column("clock_offset_ns", "int64", "Aligned time minus its own time, at the start.", "ns"),
         Column("clock_drift_ppm", "float64", "Drift: change of that offset per time.", "ppm"),
-        _CLOCK_ERROR,
+        CLOCK_ERROR,
         Column("ended", "bool", "The rank ended by itself; false where it was killed."),
     ),
 )
@@ -297,8 +297,8 @@ TURNS = Table(
     "One turn of a launch that is resident with others: its steps ran while the others were "
     "stopped.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("round", "int64", "Number of the round, from 0: one turn of each launch per round."),
         Column("first_step", "int64", "Number of its first measured step."),
         Column("num_steps", "int64", "Measured steps."),

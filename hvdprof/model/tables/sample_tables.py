@@ -1,9 +1,8 @@
 """Tables on the machine: samples of ranks, hosts and GPUs, and the network between hosts."""
 
 from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables.run_tables import PASS, RANK
 
-_PASS = Column("pass_id", "category", "Folder name of the pass, as in the manifest.")
-_RANK = Column("rank", "int32", "Rank as `hvd.rank()` returns it.")
 _MEASURE = Column("measure", "category", "What was sampled, as docs/howto/machine.md lists it.")
 _WINDOW = (
     Column("start_ns", "int64", "Begin of the window on rank 0's monotonic clock.", "ns"),
@@ -19,17 +18,17 @@ _WINDOW = (
 RANK_SAMPLES = Table(
     "rank_samples",
     "One measure of the process of a rank in one window: processor time, waits for a core, memory.",
-    (_PASS, _RANK, *_WINDOW),
+    (PASS, RANK, *_WINDOW),
 )
 HOST_SAMPLES = Table(
     "host_samples",
     "One measure of a host in one window, sampled by the first rank there.",
-    (_PASS, _RANK, *_WINDOW),
+    (PASS, RANK, *_WINDOW),
 )
 DEVICE_SAMPLES = Table(
     "device_samples",
     "One measure of the GPU of a rank in one window, as NVML gives it.",
-    (_PASS, _RANK, Column("device", "category", "Name of the GPU."), *_WINDOW),
+    (PASS, RANK, Column("device", "category", "Name of the GPU."), *_WINDOW),
 )
 SAMPLE_TABLES = (RANK_SAMPLES, HOST_SAMPLES, DEVICE_SAMPLES)
 
@@ -38,9 +37,9 @@ RANK_MACHINE = Table(
     "One measure of a rank or its GPU during the steady steps of a launch, against the other ranks "
     "in the same windows.",
     (
-        _PASS,
+        PASS,
         Column("segment", "category", "Id of the segment within the pass, as in the plan."),
-        _RANK,
+        RANK,
         _MEASURE,
         Column("windows", "int32", "Windows of the rank during its steady steps.", "windows"),
         Column("mean", "float64", "Mean over these windows.", "of measure"),

@@ -2,19 +2,16 @@
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table
-
-_PASS = Column("pass_id", "category", "Folder name of the pass, as in the manifest.")
-_SEGMENT = Column("segment", "category", "Id of the segment within the pass, as in the plan.")
-_STEP = Column("step", "int64", "Number of the step within its segment, from 0; -1 outside steps.")
+from hvdprof.model.tables.run_tables import PASS, SEGMENT, STEP
 
 JOB_STEPS = Table(
     "job_steps",
     "One step of the job after the counted warm-up batches: all ranks together. Steps of disturbed "
     "turns are not listed.",
     (
-        _PASS,
-        _SEGMENT,
-        _STEP,
+        PASS,
+        SEGMENT,
+        STEP,
         Column("end_ns", "int64", "End of the step on the last rank, on rank 0's clock.", "ns"),
         Column(
             "dur_ns",
@@ -36,8 +33,8 @@ LAUNCHES = Table(
     "launches",
     "One launch of one cell: its step time after warm-up.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("num_steps", "int64", "Steady steps."),
         Column(
             "num_cut_steps",

@@ -1,9 +1,8 @@
 """Tables of timeline files and of what is derived from them, beside their rows in ``EVENTS``."""
 
 from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables.run_tables import CLOCK_ERROR, PASS, SEGMENT
 
-_PASS = Column("pass_id", "category", "Folder name of the pass, as in the manifest.")
-_SEGMENT = Column("segment", "category", "Id of the segment within the pass, as in the plan.")
 _STEP = Column(
     "step",
     "int64",
@@ -14,12 +13,6 @@ _COLLECTIVE = Column(
     "collective",
     "category",
     "ALLREDUCE, ADASUM, BROADCAST ...; ERROR where ranks did not agree on the tensor.",
-)
-_CLOCK_ERROR = Column(
-    "clock_error_ns",
-    "int64",
-    "Largest error of the alignment of this rank's clock to rank 0's.",
-    "ns",
 )
 _WARMUP_DOC = (
     "Not part of the steady state: the first use of a tensor in the file, a broadcast, or an "
@@ -32,8 +25,8 @@ TENSOR_USES = Table(
     "count it once. Phantom negotiations (a joined rank answers for every cached tensor) are no "
     "uses.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         _STEP,
         Column("tensor", "category", "Name of the tensor as in the file."),
         Column("occurrence", "int64", "Number of earlier uses of this tensor in the file, from 0."),
@@ -101,7 +94,7 @@ TENSOR_USES = Table(
             "last_after_ns", "Int64", "Gap between the second-last ready mark and the last.", "ns"
         ),
         Column("warmup", "bool", _WARMUP_DOC),
-        _CLOCK_ERROR,
+        CLOCK_ERROR,
     ),
 )
 EXECUTIONS = Table(
@@ -109,8 +102,8 @@ EXECUTIONS = Table(
     "One execution of one tensor, or of several fused tensors; sum durations and bytes over these "
     "rows. Parts are those of the first tensor; Horovod stamps the others microseconds apart.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         _STEP,
         Column("fusion_id", "int64", "Number of the execution within its file, from 0."),
         _COLLECTIVE,
@@ -144,7 +137,7 @@ EXECUTIONS = Table(
             "ns",
         ),
         Column("warmup", "bool", _WARMUP_DOC),
-        _CLOCK_ERROR,
+        CLOCK_ERROR,
     ),
 )
 INFERRED_STEPS = Table(
@@ -152,8 +145,8 @@ INFERRED_STEPS = Table(
     "One training step inferred from a Horovod timeline: a recurring set of reduced tensors. "
     "Estimated only where no rank recorded steps.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("step", "int64", "Number of the step, from 0."),
         Column(
             "start_ns",
@@ -183,7 +176,7 @@ INFERRED_STEPS = Table(
             "reductions in the set, times the share of rounds that start after the longest pause.",
             "ratio",
         ),
-        _CLOCK_ERROR,
+        CLOCK_ERROR,
     ),
 )
 PENDING_NEGOTIATIONS = Table(
@@ -191,8 +184,8 @@ PENDING_NEGOTIATIONS = Table(
     "One tensor whose negotiation is pending at the end of a Horovod timeline: a rank hangs or "
     "never reaches the collective, or the recording ended there.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("tensor", "category", "Name of the tensor as in the file."),
         _COLLECTIVE,
         Column(
@@ -215,7 +208,7 @@ PENDING_NEGOTIATIONS = Table(
             "Ranks named elsewhere in the file that have not submitted it; empty where "
             "`submitted_ranks` is.",
         ),
-        _CLOCK_ERROR,
+        CLOCK_ERROR,
     ),
 )
 TIMELINES = Table(

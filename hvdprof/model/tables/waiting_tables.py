@@ -1,9 +1,8 @@
 """Tables of waiting between ranks: who costs whom how much, and the clock error that limits it."""
 
 from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables.run_tables import PASS, SEGMENT
 
-_PASS = Column("pass_id", "category", "Folder name of the pass, as in the manifest.")
-_SEGMENT = Column("segment", "category", "Id of the segment within the pass, as in the plan.")
 _RANK = Column("rank", "int64", "Rank as `hvd.rank()` returns it.")
 TIMELINE_WRITER = "timeline-writer"
 PATTERNS: dict[str, str] = {
@@ -30,8 +29,8 @@ CLOCKS = Table(
     "clocks",
     "Error of one rank's clock against rank 0's after alignment, in one launch.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         _RANK,
         Column("exchange_error_ns", "int64", "Error bound of the clock exchange.", "ns"),
         Column(
@@ -62,8 +61,8 @@ COLLECTIVE_ARRIVALS = Table(
     "One gradient in one recorded step, warm-up included: ready times on the first and the last "
     "rank, corrected by `clocks`.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("step", "int64", "Number of the step within its segment, from 0."),
         Column("tensor", "category", "Name of the request as Horovod knows it."),
         Column("num_ranks", "int64", "Ranks with a ready time in this step."),
@@ -84,8 +83,8 @@ CAUSED_WAIT = Table(
     "Wait that one rank caused on the others in one launch, per step. Wait: time between a rank's "
     "arrival at `synchronize()` and the arrival of the last rank.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         _RANK,
         Column("num_steps", "int64", "Steady steps analysed."),
         Column(
@@ -132,8 +131,8 @@ STRAGGLERS = Table(
     "Lateness of one rank in one launch: its time from release to arrival, on its own clock, minus "
     "the median of the other ranks in the same step.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         _RANK,
         Column(
             "pattern",
@@ -185,20 +184,14 @@ LATENESS = Table(
     "Lateness of one rank in one steady step: its time from release to arrival, on its own clock, "
     "minus the median of the other ranks in the same step.",
     (
-        _PASS,
-        _SEGMENT,
+        PASS,
+        SEGMENT,
         Column("step", "int64", "Number of the step within its segment, from 0."),
         _RANK,
         Column("lateness_ns", "float64", "Lateness; negative where the rank is early.", "ns"),
     ),
 )
-WAITING_TABLES: tuple[Table, ...] = (
-    CLOCKS,
-    COLLECTIVE_ARRIVALS,
-    CAUSED_WAIT,
-    STRAGGLERS,
-    LATENESS,
-)
+WAITING_TABLES: tuple[Table, ...] = (CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT, STRAGGLERS, LATENESS)
 RANK_COSTS = Table(
     "rank_costs",
     "What each rank costs in each phase of the steps of one launch, per step. With `shared_ns` "

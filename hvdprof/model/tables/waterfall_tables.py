@@ -334,11 +334,4 @@ TOGGLES = Table(
     ),
 )
 
-WATERFALL_TABLES: tuple[Table, ...] = (
-    WATERFALL,
-    POP,
-    CEILINGS,
-    TOGGLES,
-    ENGINE_DIFFS,
-    REPLAYS,
-)
+WATERFALL_TABLES: tuple[Table, ...] = (WATERFALL, POP, CEILINGS, TOGGLES, ENGINE_DIFFS, REPLAYS)

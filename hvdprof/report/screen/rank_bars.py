@@ -83,7 +83,7 @@ def _mean_parts(analysis: RunAnalysis, model: str, num_ranks: int, engine: str) 
 
     The whole is the step time of SCALING, as in the waterfall: means of logarithms over launches.
     """
-    rows = _of_cell(analysis, BREAKDOWN.name, model, num_ranks, engine)
+    rows = rows_of_cell(analysis, BREAKDOWN.name, model, num_ranks, engine)
     rows = rows.assign(part=rows["part"].astype(str))
     means = pd.pivot_table(rows, values="time_ns", index="rank", columns="part", aggfunc="mean")
     cells = of_base_cell(analysis.scaling, model, num_ranks, engine)
@@ -94,9 +94,10 @@ def _mean_parts(analysis: RunAnalysis, model: str, num_ranks: int, engine: str) 
     return means * (whole_ns / mean_ns) if whole_ns > 0 and mean_ns > 0 else means
 
 
-def _of_cell(
+def rows_of_cell(
     analysis: RunAnalysis, table: str, model: str, num_ranks: int, engine: str
 ) -> pd.DataFrame:
+    """The rows of a table that are of the launches of a cell, by text."""
     segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
     launches = as_text((timed if len(timed) else segments)[LAUNCH], LAUNCH)
@@ -124,7 +125,7 @@ def _named(analysis: RunAnalysis, cell: FrameRow) -> dict[tuple[int, str], str]:
     key = str(cell["model"]), int(cell["np"]), str(cell["engine"])
     causes = of_base_cell(analysis.table(WATERFALL.name), *key)
     own = causes[(causes["cause_id"] == verdict.parts.cause_id).to_numpy(dtype=bool)]
-    costs = _of_cell(analysis, RANK_COSTS.name, *key)
+    costs = rows_of_cell(analysis, RANK_COSTS.name, *key)
     found = {}
     for row in own.to_dict("records"):
         for rank in ranks_of(row):

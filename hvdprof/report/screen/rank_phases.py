@@ -15,13 +15,14 @@ from hvdprof import units
 from hvdprof.model.arrays import Float64s, FrameRow
 from hvdprof.model.cause_names import ranks_of
 from hvdprof.model.causes import SHARED_PHASES, STRAGGLER
-from hvdprof.model.cell_key import LAUNCH, Mode, of_base_cell
+from hvdprof.model.cell_key import LAUNCH, of_base_cell
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import as_text
 from hvdprof.model.tables.sample_tables import RANK_MACHINE
 from hvdprof.model.tables.scaling_tables import LAUNCHES
 from hvdprof.model.tables.waiting_tables import RANK_COSTS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.report.screen.rank_bars import rows_of_cell
 from hvdprof.report.screen.tiles import is_too_busy
 from hvdprof.rundir.recording.sample_format import CORE_WAIT
 
@@ -191,10 +192,7 @@ def _of_cell(
     analysis: RunAnalysis, table: str, model: str, num_ranks: int, engine: str
 ) -> pd.DataFrame:
     """The rows of a table that are of the launches of a cell; shares are of their mean step."""
-    segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
-    timed = segments[(segments["mode"] == Mode.THROUGHPUT).to_numpy(dtype=bool)]
-    own = as_text((timed if len(timed) else segments)[LAUNCH], LAUNCH)
-    rows = as_text(analysis.table(table), LAUNCH).merge(own, on=list(LAUNCH))
+    rows = rows_of_cell(analysis, table, model, num_ranks, engine)
     launches = as_text(analysis.table(LAUNCHES.name), LAUNCH)
     step_ns = launches.merge(rows[list(LAUNCH)].drop_duplicates())["step_time_ns"].mean()
     shares = {"later_share": "later_ns", "cost_share": "cost_ns"}

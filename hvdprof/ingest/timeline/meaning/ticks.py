@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from hvdprof.ingest.timeline.meaning.uses import NEGOTIATION, NONE, Roles, Tensors, Uses, run_loop
+from hvdprof.ingest.timeline.meaning.uses import (
+    NEGOTIATION,
+    NONE,
+    Roles,
+    Tensors,
+    Uses,
+    of_none,
+    run_loop,
+)
 from hvdprof.ingest.timeline.syntax.fields import CYCLE_START
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, Marks, RawTimeline
 from hvdprof.model.arrays import Int32s, Int64s
@@ -89,9 +97,9 @@ def places_of(
     """The use in whose negotiation each tick lies, and who was ready first and last in each use."""
     slices, ticks = raw.slices, raw.ticks
     tensor = tensors.of_pid[ticks.pid] if len(ticks) else np.empty(0, np.int32)
-    places = TickPlaces(tensor, _nothing(len(ticks)))
+    places = TickPlaces(tensor, of_none(len(ticks)))
     num_ticks = np.zeros(len(uses), np.int64)
-    ready = Readiness(num_ticks, *(_nothing(len(uses)) for _ in range(4)))
+    ready = Readiness(num_ticks, *(of_none(len(uses)) for _ in range(4)))
     negotiated = np.flatnonzero(roles.role == NEGOTIATION)
     run_loop(
         _place_ticks,
@@ -103,14 +111,10 @@ def places_of(
         (
             *(places.use, ready.num_ticks, ready.first_rank, ready.first_before_us),
             *(ready.last_rank, ready.last_after_us),
-            *(_nothing(len(tensors.names)), np.zeros(len(uses), np.int64)),
+            *(of_none(len(tensors.names)), np.zeros(len(uses), np.int64)),
         ),
     )
     return places, ready
-
-
-def _nothing(length: int) -> Int64s:
-    return np.full(length, NONE, dtype=np.int64)
 
 
 def _place_ticks(inputs: Any, outputs: Any) -> None:

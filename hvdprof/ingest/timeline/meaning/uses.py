@@ -114,12 +114,12 @@ def roles_and_uses(
         _flags(raw.names, OPERATIONS.__contains__) | _negotiated(raw.names),
         _flags(raw.names, _has_no_operation),
     )
-    base, older = _nothing(num_tensors), _nothing(1)
+    base, older = of_none(num_tensors), of_none(1)
     order = (slices.begin_order, slices.end_order)
     run_loop(
         _find_roles,
         (tensor, slices.name, slices.depth, *order, *flags),
-        (role, num_uses, _nothing(num_tensors), base, older),
+        (role, num_uses, of_none(num_tensors), base, older),
     )
     # Up to this record all operations that were agreed on have begun.
     over = max(int(older[0]), _last_join(slices, raw.tensors))
@@ -132,8 +132,8 @@ def roles_and_uses(
     if used_before is None:
         used_before = np.zeros(num_tensors, np.int64)
     total = int(num_uses.sum())
-    uses = Uses(np.zeros(total, np.int32), *(_nothing(total) for _ in range(3)))
-    roles = Roles(tensor, role, *(_nothing(num_rows) for _ in range(5)))
+    uses = Uses(np.zeros(total, np.int32), *(of_none(total) for _ in range(3)))
+    roles = Roles(tensor, role, *(of_none(num_rows) for _ in range(5)))
     run_loop(
         _number_uses,
         (tensor, role, *order, first_use, used_before),
@@ -142,13 +142,14 @@ def roles_and_uses(
             *(roles.first_activity, roles.last_activity),
             *(uses.tensor, uses.occurrence, uses.negotiation, uses.operation),
             *(np.zeros(num_tensors, np.int64), np.zeros(num_tensors, np.int64)),
-            *(_nothing(num_tensors), _nothing(num_tensors)),
+            *(of_none(num_tensors), of_none(num_tensors)),
         ),
     )
     return roles, uses
 
 
-def _nothing(length: int) -> Int64s:
+def of_none(length: int) -> Int64s:
+    """So many places that name nothing."""
     return np.full(length, NONE, dtype=np.int64)
 
 
