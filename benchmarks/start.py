@@ -50,7 +50,6 @@ def starts(run: Path) -> dict[str, tuple[str, ...]]:
         COMPLETION: (*_HVDPROF,),
         "`import hvdprof.api`": ("-c", "import hvdprof.api"),
         FRESH: (*_ANALYZE, str(run)),
-        "`hvdprof analyze RUN --format json`, again": (*_ANALYZE, str(run), "--format", "json"),
         "`hvdprof analyze RUN`, again": (*_ANALYZE, str(run)),
     }
 

@@ -15,10 +15,10 @@ from hvdprof.analyze.compare.comparison import (
 )
 from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-from hvdprof.api.run_entries import is_run_directory, list_runs
-from hvdprof.api.runs import analyze_run, small_text
+from hvdprof.api.run_entries import list_runs
+from hvdprof.api.runs import analyze_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.ingest.load import read_scaling_text
+from hvdprof.ingest.load import is_run_directory, read_scaling_text, small_text
 from hvdprof.model.results.comparison import (
     DEFAULT_LEVEL,
     DEFAULT_MARGIN,

@@ -15,10 +15,10 @@ from hvdprof.analyze.predict.forecast_score import (
     measured_of,
     past_errors,
 )
-from hvdprof.api.run_entries import is_run_directory, list_runs
+from hvdprof.api.run_entries import list_runs
 from hvdprof.api.runs import analyze_run
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.load import missing
+from hvdprof.ingest.load import is_run_directory, missing
 from hvdprof.model.results.forecast import StoredForecast
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.forecast_tables import FORECAST_SCORES

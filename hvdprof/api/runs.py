@@ -15,8 +15,6 @@ from hvdprof.ingest.load import ProgressCallback as ProgressCallback
 from hvdprof.rundir.layout import is_run_directory
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     import pandas as pd
 
     from hvdprof.api.analysis import Analysis
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from hvdprof.model.run import Run as Run
     from hvdprof.model.standalone_files import FilesAnalysis as FilesAnalysis
     from hvdprof.model.standalone_files import ScalingOfText
-    from hvdprof.model.tables.nsys_tables import NsysEvents
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -84,17 +81,6 @@ def is_nsys_export(path: Path) -> bool:
         UnreadableInputError: It cannot be read.
     """
     return load.recognise(path).kind == load.Kind.NSYS
-
-
-def nsys_events(path: Path) -> "AbstractContextManager[NsysEvents]":
-    """Kernels and NVTX ranges of an export of Nsight Systems, read while they are used.
-
-    Times are ns on the clock of the export; see ``NsysEvents``.
-
-    Raises:
-        UnreadableInputError: It is damaged, or holds neither kernels nor NVTX ranges.
-    """
-    return load.nsys_events(path)
 
 
 def analyze_files(run: "Run") -> "FilesAnalysis":
@@ -186,15 +172,6 @@ def scaling_of_files(
     return found
 
 
-def small_text(path: Path) -> str:
-    """The text of a small file (UTF-8, UTF-16), a table of ranks and speeds; ``-`` is stdin.
-
-    Raises:
-        UnreadableInputError: It cannot be read, is a device or a named pipe, or is too large.
-    """
-    return load.small_text(path)
-
-
 def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
     """The tables of a run and of its analysis that have rows, by name, in the order of the docs.
 
@@ -269,14 +246,9 @@ def slow_hint(file: Path) -> str:
     Raises:
         UnreadableInputError: A large file cannot be read.
     """
-    if numba_refusal():
-        return numba_refusal()
+    if refusal := load.numba_refusal():
+        return refusal
     if not file.is_file() or not load.is_slow(file) or recognise(file).kind != Kind.TIMELINE:
         return ""
     size = units.byte_size(file.stat().st_size)
     return f"{file} has {size} and is read without compiled code: {load.SLOW_HINT}"
-
-
-def numba_refusal() -> str:
-    """Why numba could not be used although it is installed; empty where it could be."""
-    return load.numba_refusal()

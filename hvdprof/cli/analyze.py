@@ -43,10 +43,7 @@ def analyze(
             "any PATH.",
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        output_option(),
-    ] = None,
+    output: Annotated[Path | None, output_option()] = None,
     force: Annotated[bool, force_option()] = False,
     section: Annotated[
         list[str] | None,
@@ -231,6 +228,7 @@ def _rendered_run(
 
 
 def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -> None:
+    from hvdprof.cli.progress.load_progress import load_progress
     from hvdprof.report.terminal.table_section import print_sections, sections_of
 
     if not is_terminal:
@@ -238,8 +236,6 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
             "--section prints tables of one run directory in the terminal.",
             hint="hvdprof convert RUN -o FOLDER --format csv writes every table.",
         )
-    from hvdprof.cli.progress.load_progress import load_progress
-
     with load_progress(paths) as progress:
         analysis = api.analyze_run(paths[0], progress=progress)
     print_sections(analysis, sections_of(analysis) if "all" in names else names, sys.stdout)

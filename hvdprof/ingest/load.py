@@ -26,6 +26,7 @@ from hvdprof.rundir.layout import is_run_directory as is_run_directory
 from hvdprof.units import counted
 
 if TYPE_CHECKING:
+    from hvdprof.ingest.load_run import load_throughput as load_throughput
     from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S as SAMPLES_PER_S
     from hvdprof.ingest.logs.scaling_text import read_scaling_text as read_scaling_text
     from hvdprof.ingest.nsys.export_events import nsys_events as nsys_events
@@ -47,6 +48,7 @@ _MODULES = {
     "Stated": "rundir.attached_run",
     "attach": "rundir.attached_run",
     "cached_pieces": "storage.parquet_cache",
+    "load_throughput": "load_run",
     "is_slow": "timeline.horovod_timeline",
     "nsys_events": "nsys.export_events",
     "numba_refusal": "timeline.machine_code",
@@ -138,14 +140,3 @@ def _load_directory(folder: Path, progress: ProgressCallback | None) -> "Run":
     from hvdprof.ingest.load_run import load_run_directory
 
     return load_run_directory(folder, progress=progress)
-
-
-def load_throughput(folder: Path) -> "Run":
-    """The throughput passes of a run directory, of a run in progress too; nothing is cached.
-
-    Raises:
-        UnreadableInputError: The folder has no manifest, or one that cannot be read.
-    """
-    from hvdprof.ingest import load_run as run_directory
-
-    return run_directory.load_throughput(folder)

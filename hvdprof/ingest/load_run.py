@@ -60,12 +60,7 @@ from hvdprof.rundir.attached import AttachedKind, attached_files
 from hvdprof.rundir.gpu_crowd import gpu_crowd, of_header
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
-from hvdprof.rundir.regular_file import (
-    NotRegularFileError,
-    checked_inside,
-    shown_name,
-    unreadable,
-)
+from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside, shown_name, unreadable
 
 _TABLES = (
     *(SEGMENTS, RANKS, STEPS, EVALUATIONS, GRADIENTS, ARRIVALS, WAITS, WINDOWS),

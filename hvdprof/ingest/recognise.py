@@ -31,12 +31,7 @@ from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.model.file_page import PHASE_LOG
 from hvdprof.model.notes import Note, NoteCode
 from hvdprof.rundir.layout import MANIFEST_NAME, is_run_directory
-from hvdprof.rundir.regular_file import (
-    NotRegularFileError,
-    open_regular,
-    shown_name,
-    unreadable,
-)
+from hvdprof.rundir.regular_file import NotRegularFileError, open_regular, shown_name, unreadable
 
 _BLOCK_BYTES = 65_536
 _RECORDER = re.compile(rb'^\s*\{"kind": ?"(\w+)"', re.MULTILINE)
