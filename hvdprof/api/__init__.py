@@ -91,7 +91,7 @@ if TYPE_CHECKING:
         launch_title as launch_title,
         segment_title as segment_title,
     )
-    from hvdprof.api.run_entries import list_runs
+    from hvdprof.api.run_entries import is_run_directory as is_run_directory, list_runs
     from hvdprof.api.runs import (
         ProgressCallback as ProgressCallback,
         all_tables,
@@ -99,9 +99,12 @@ if TYPE_CHECKING:
         analyze_run,
         is_nsys_export as is_nsys_export,
         load_run,
+        nsys_events as nsys_events,
+        numba_refusal as numba_refusal,
         scaling_of_files,
         scaling_of_text,
         slow_hint as slow_hint,
+        small_text as small_text,
     )
     from hvdprof.api.selftest import (
         CaseResult as CaseResult,
@@ -113,12 +116,6 @@ if TYPE_CHECKING:
         kubernetes_job as kubernetes_job,
         queue as queue,
     )
-    from hvdprof.ingest.load import (
-        nsys_events as nsys_events,
-        numba_refusal as numba_refusal,
-        small_text as small_text,
-    )
-    from hvdprof.rundir.layout import is_run_directory as is_run_directory
     from hvdprof.api.tables import Tables as Tables, load_tables
     from hvdprof.api.live import Look as Look, watch, watching as watching
     from hvdprof.api.tuning.measured_tuning import (
@@ -186,13 +183,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "prediction": (
         *("Forecast", "ThroughputForecast", "predict", "predict_stated", "predict_throughput"),
     ),
-    "run_entries": ("list_runs",),
+    "run_entries": ("is_run_directory", "list_runs"),
     "runs": (
         *("ProgressCallback", "all_tables", "analyze_files", "analyze_run", "is_nsys_export"),
-        *("load_run", "scaling_of_files", "scaling_of_text", "slow_hint"),
+        *("load_run", "nsys_events", "numba_refusal", "scaling_of_files", "scaling_of_text"),
+        *("slow_hint", "small_text"),
     ),
-    ".ingest.load": ("nsys_events", "numba_refusal", "small_text"),
-    ".rundir.layout": ("is_run_directory",),
     "selftest": ("CaseResult", "Selftest", "SelftestMeasurement"),
     "tables": ("Tables", "load_tables"),
     "tuning.measured_tuning": ("RacePlan", "TuningMeasurement", "TuningProgress", "load_tuning"),
@@ -209,7 +205,7 @@ def __getattr__(name: str) -> object:
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f".{module}", __name__), name)
+    value: object = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     globals()[name] = value
     return value
 

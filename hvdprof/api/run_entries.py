@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import MANIFEST_NAME, is_run_below
+from hvdprof.rundir.layout import is_run_directory as is_run_directory
 from hvdprof.rundir.manifest import NOT_ENDED, Manifest
 from hvdprof.rundir.run_lock import Writer, is_written
 

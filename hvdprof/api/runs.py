@@ -12,9 +12,12 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.ingest.load import Kind, recognise
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
+from hvdprof.ingest.load import small_text as small_text
 from hvdprof.rundir.layout import is_run_directory
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import pandas as pd
 
     from hvdprof.api.analysis import Analysis
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from hvdprof.model.run import Run as Run
     from hvdprof.model.standalone_files import FilesAnalysis as FilesAnalysis
     from hvdprof.model.standalone_files import ScalingOfText
+    from hvdprof.model.tables.nsys_tables import NsysEvents
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -81,6 +85,17 @@ def is_nsys_export(path: Path) -> bool:
         UnreadableInputError: It cannot be read.
     """
     return load.recognise(path).kind == load.Kind.NSYS
+
+
+def nsys_events(path: Path) -> "AbstractContextManager[NsysEvents]":
+    """Kernels and NVTX ranges of an export of Nsight Systems, read while they are used.
+
+    Times are ns on the clock of the export; see ``NsysEvents``.
+
+    Raises:
+        UnreadableInputError: It is damaged, or holds neither kernels nor NVTX ranges.
+    """
+    return load.nsys_events(path)
 
 
 def analyze_files(run: "Run") -> "FilesAnalysis":
@@ -252,3 +267,8 @@ def slow_hint(file: Path) -> str:
         return ""
     size = units.byte_size(file.stat().st_size)
     return f"{file} has {size} and is read without compiled code: {load.SLOW_HINT}"
+
+
+def numba_refusal() -> str:
+    """Why numba could not be used although it is installed; empty where it could be."""
+    return load.numba_refusal()

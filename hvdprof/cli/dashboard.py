@@ -29,10 +29,7 @@ def dashboard(
             show_default=False,
         ),
     ] = None,
-    host: Annotated[
-        str,
-        typer.Option(help="Address to listen on."),
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     password: Annotated[
         str | None,
@@ -44,8 +41,7 @@ def dashboard(
         ),
     ] = None,
     no_token: Annotated[
-        bool,
-        typer.Option("--no-token", help="Without a token: every user who reaches it sees it."),
+        bool, typer.Option("--no-token", help="Without a token: every user who reaches it sees it.")
     ] = False,
     allow_host: Annotated[
         list[str] | None,

@@ -59,11 +59,7 @@ class ScalingText:
 
 
 def read_scaling_text(
-    lines: Iterable[str],
-    *,
-    name: str,
-    unit: str | None = None,
-    strong: bool = False,
+    lines: Iterable[str], *, name: str, unit: str | None = None, strong: bool = False
 ) -> ScalingText:
     """A table in CSV, tab-separated, Markdown, or pairs such as ``8:6679 16:12828``.
 

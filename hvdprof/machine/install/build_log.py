@@ -4,10 +4,7 @@ import re
 from dataclasses import dataclass
 
 _PERCENT = re.compile(r"^\s*\[\s*(\d{1,3})%\]\s+\S")
-_STAGES = (
-    ("Running CMake in", "configuring"),
-    ("Successfully built horovod", "packing"),
-)
+_STAGES = (("Running CMake in", "configuring"), ("Successfully built horovod", "packing"))
 
 # In the order of trust: a compiler's own complaint says more than CMake's or pip's about it.
 _ERROR_LINES = (
