@@ -16,8 +16,10 @@ from tests.builders.processes import is_running
 from tests.builders.running_command import wait_for
 
 RANK = """
-import sys
+import gc, importlib.util, sys
+assert importlib.util.find_spec("torch") and gc.isenabled()
 import torch
+assert gc.isenabled()
 began_without = not hasattr(sys.modules["torch._meta_registrations"], "register_meta")
 torch.Generator().manual_seed(0)
 import {module}

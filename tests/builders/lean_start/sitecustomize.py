@@ -14,8 +14,13 @@ puts the folder into ``PYTHONPATH``.
   of a worker does; the others read its answer while none of the files it names has changed.
 * Spark forks the workers of all jobs of a session from one process, and each imports Horovod's
   half for Spark, with pandas and SciPy. That process imports it for all.
+* Python looks for cycles among all objects again and again while torch is imported, and before it
+  takes its modules apart: a third of a process that imports torch and ends. It does not, there.
 """
 
+import atexit
+import gc
+import io
 import os
 import sys
 from types import ModuleType
@@ -31,8 +36,12 @@ class _Finder:
     """Gives torch a module that registers nothing, and the real one to those that ask for it."""
 
     is_without_data = True
+    collects = False
 
     def find_spec(self, name: str, *_: object) -> object:
+        if name == "torch" and self.is_without_data and _is_imported():
+            self.collects = gc.isenabled()
+            gc.disable()
         if name == WITHOUT_DATA and self.is_without_data:
             from importlib.machinery import ModuleSpec
 
@@ -55,6 +64,8 @@ class _Finder:
     def exec_module(self, _module: object) -> None:
         import torch
 
+        if self.collects:
+            gc.enable()
         # What the real one imports does this for torch.Generator, from torch 2.13 on.
         if late := getattr(torch._C, "_set_generator_metaclass", None):
             from torch._opaque_base import OpaqueBaseMeta
@@ -116,6 +127,11 @@ def _asks() -> object:
     while frame and frame.f_globals.get("__name__") in passes_on:
         frame = frame.f_back
     return frame and frame.f_globals.get("__name__")
+
+
+def _is_imported() -> bool:
+    """Whether what a finder is asked for is imported: not only looked for."""
+    return sys._getframe(3).f_code.co_name == "_find_and_load_unlocked"
 
 
 def _is_left_out() -> bool:
@@ -200,9 +216,24 @@ def _answer_once(folder: str, question: str) -> None:
     atexit.register(remember)
 
 
+def _leave_cycles() -> None:
+    """Write what is open in them, and leave it at that."""
+    kinds = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+    for one in gc.get_objects():
+        if issubclass(type(one), kinds):
+            # Without contextlib, which is not imported here.
+            try:  # noqa: SIM105
+                one.flush()
+            except (ValueError, OSError):
+                pass
+    gc.freeze()
+
+
 if "HVDPROF_TESTS_WARM" in os.environ:
     # Only there: every process of a test runs this.
     __import__("warm_proxy").continue_warm()
+# The first one runs last.
+atexit.register(_leave_cycles)
 if not any(type(finder).__name__ == _Finder.__name__ for finder in sys.meta_path):
     sys.meta_path.insert(0, _Finder())
 _state = os.environ.get("XDG_STATE_HOME")
