@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.running_command import hvdprof
 
-pytestmark = [pytest.mark.horovod, pytest.mark.waits, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.waits, pytest.mark.timeout(900)]
 
 SMALL = ("--models", "mnist", "--np", "2", "--repeats", "1")
 

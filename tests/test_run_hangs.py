@@ -13,7 +13,7 @@ from hvdprof.rundir.manifest import Manifest
 from tests.builders import hanging_script
 from tests.builders.running_command import hvdprof, started, wait_for
 
-pytestmark = [pytest.mark.horovod, pytest.mark.waits, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.horovod, pytest.mark.warm, pytest.mark.waits, pytest.mark.timeout(600)]
 
 SCRIPT = hanging_script.__file__
 TORCHRUN = ("--np", "2", "--", "torchrun", "--nproc-per-node", "2", SCRIPT, "--engine", "ddp")
