@@ -140,6 +140,7 @@ def test_a_ddp_script_that_finds_its_rank_by_itself(slurm: SlurmNode, tmp_path: 
     assert sorted(analysis.run.ranks["local_rank"]) == [0, 1]
 
 
+@pytest.mark.warm
 def test_outside_an_allocation_it_says_so(slurm: SlurmNode, tmp_path: Path) -> None:
     done = subprocess.run(
         [*BENCH, *SMALL, "--controller", "gloo", "--output", str(tmp_path / "run")],
