@@ -62,6 +62,14 @@ def boot_id() -> str | None:
     return _first_line(Path("/proc/sys/kernel/random/boot_id"))
 
 
+def pid_namespace() -> str:
+    """The namespace of process ids, unique within a boot; empty where the system has none."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
 def given_cores() -> list[int]:
     """The cores that this process had when it imported this module, before it pinned itself."""
     return sorted(_GIVEN_CORES)

@@ -248,6 +248,7 @@ def test_every_kind_is_declared_with_its_keys() -> None:
         (one.name, key.name) for one in kinds.values() for key in one.keys if key.is_optional
     ]
     assert optional == [
+        ("header", "pid_namespace"),
         ("header", "gpu"),
         ("header", "backend"),
         ("header", "engine"),

@@ -15,6 +15,7 @@ from hvdprof.collect.host_facts import (
     host_facts,
     loaded_horovod,
     loaded_torch_distributed,
+    pid_namespace,
 )
 from hvdprof.rundir.plan import DDP_ENGINE
 from hvdprof.rundir.recording.recorder_codec import to_bytes
@@ -50,6 +51,7 @@ def header_line(
         "local_rank": identity.local_rank,
         "local_size": identity.local_size,
         "pid": os.getpid(),
+        "pid_namespace": pid_namespace(),
         "wall_ns": time.time_ns(),
         "monotonic_ns": clock(),
         "device": device,

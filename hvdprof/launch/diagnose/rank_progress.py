@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvdprof.collect.auto.startup.hvdprof_import_hook import NOTICE
+from hvdprof.collect.host_facts import boot_id, pid_namespace
 from hvdprof.launch.diagnose.stall import StalledRank
 from hvdprof.launch.processes.marked_processes import is_stopped, state_letter
 from hvdprof.rundir.failures.log_prefixes import split_rank, without_colours
@@ -193,6 +194,7 @@ class RankProcesses:
         self._size = size
         self._clock = clock
         self._host = socket.gethostname()
+        self._here = boot_id(), pid_namespace()
         self._seen_running: set[int] = set()
         self._exited_since_s: float | None = None
         self._stopped_since_s: dict[int, float] = {}
@@ -200,7 +202,10 @@ class RankProcesses:
 
     @property
     def have_exited(self) -> bool:
-        """Whether all ranks have run on this host, and have been gone for the grace time."""
+        """Whether all ranks have run on this host, and have been gone for the grace time.
+
+        A rank that trains for an instant is never seen: its process id has to be one of here.
+        """
         since_s = self._exited_since_s
         return since_s is not None and self._clock() - since_s >= EXITED_GRACE_S
 
@@ -217,7 +222,11 @@ class RankProcesses:
             for rank, state in ranks.items()
             if state.header is not None and self._runs_here(state.header)
         }
-        self._seen_running |= {rank for rank, letter in letters.items() if letter}
+        self._seen_running |= {
+            rank
+            for rank, letter in letters.items()
+            if letter or self._is_known_here(ranks[rank].header)
+        }
         have_run = len(self._seen_running) == self._size == len(letters)
         if have_run and not any(letters.values()):
             self._exited_since_s = now_s if self._exited_since_s is None else self._exited_since_s
@@ -236,3 +245,9 @@ class RankProcesses:
     def _runs_here(self, header: HeaderLine) -> bool:
         # A script may have written the file: what the recorder writes is complete.
         return "pid" in header and header.get("host", {}).get("hostname") == self._host
+
+    def _is_known_here(self, header: HeaderLine | None) -> bool:
+        """Whether a process of that number would be seen here while it runs."""
+        if header is None or not all(self._here):
+            return False
+        return (header["host"].get("boot_id"), header.get("pid_namespace")) == self._here

@@ -90,6 +90,7 @@ class HeaderLine(TypedDict):
     local_rank: Annotated[int, Key("as `hvd.local_rank()`")]
     local_size: Annotated[int, Key("as `hvd.local_size()`")]
     pid: Annotated[int, Key("process id")]
+    pid_namespace: Annotated[NotRequired[str], Key("the namespace in which `pid` is one")]
     wall_ns: Annotated[int, Key("the host's wall clock, read together with `monotonic_ns`", "ns")]
     monotonic_ns: Annotated[int, Key("the host's monotonic clock", "ns")]
     device: Annotated[str, Key("where the model computes: `cpu`, `cuda:0`")]

@@ -88,7 +88,7 @@ class DummyLog(PartReader):
             self.add(line.number, value=float(line.text[6:]))
 """
 TABLE = """\
-DUMMY = Table("dummies", "One dummy.", (_FILE, _LINE, Column("value", "float64", "It.", "s")))
+DUMMY = Table("dummies", "One dummy.", (FILE, LINE, Column("value", "float64", "It.", "s")))
 LOG_TABLES: tuple[Table, ...] = (
     DUMMY,
 """

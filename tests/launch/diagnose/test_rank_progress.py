@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hvdprof.collect.host_facts import boot_id, pid_namespace
 from hvdprof.launch.diagnose.rank_progress import (
     EXITED_GRACE_S,
     PassProgress,
@@ -164,6 +165,26 @@ def test_processes_that_were_never_seen_here_say_nothing(two_ranks: Ranks) -> No
     two_ranks.exit(1)
     two_ranks.look(0.0)
     assert not two_ranks.look(1000.0)
+
+
+@pytest.mark.parametrize(
+    ("boot", "namespace", "exited"),
+    [
+        (boot_id(), pid_namespace(), True),
+        # Another host of this name, and a container beside this one.
+        ("another", pid_namespace(), False),
+        (boot_id(), "pid:[1]", False),
+    ],
+)
+def test_processes_that_ended_between_two_looks_have_exited(
+    two_ranks: Ranks, boot: str, namespace: str, exited: bool
+) -> None:
+    for rank, state in two_ranks.states.items():
+        two_ranks.exit(rank)
+        state.header["host"]["boot_id"] = boot
+        state.header["pid_namespace"] = namespace
+    assert not two_ranks.look(0.0)
+    assert two_ranks.look(EXITED_GRACE_S) is exited
 
 
 def test_a_rank_on_another_host_or_without_a_recording_keeps_the_launch(two_ranks: Ranks) -> None:
