@@ -1,5 +1,7 @@
 """Real ranks that train under DistributedDataParallel, beside the same training under Horovod."""
 
+from statistics import median
+
 import pytest
 
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
@@ -106,12 +108,13 @@ def test_a_straggler_makes_the_other_rank_wait(tmp_path):
         tmp_path,
         HVDPROF_FAULTS=";".join(faults),
     )
-    first, late = (steps_of(lines, "one")[-4:] for lines in of_both_ranks(ended))
-    for waiting, own in zip(first, late, strict=True):
-        # For both: it is more than one of them takes.
-        assert blocked_ns(waiting) > 0.8 * len(phases) * SLEEP_NS
-        assert blocked_ns(own) < blocked_ns(waiting)
-        assert all(phase_ns(own, phase) >= SLEEP_NS for phase in phases)
+    first, late = (steps_of(lines, "one")[-8:] for lines in of_both_ranks(ended))
+    # For both: it is more than one of them takes. In a step in which other processes have its core,
+    # the rank that waits is late itself.
+    waits = median(map(blocked_ns, first))
+    assert waits > 0.8 * len(phases) * SLEEP_NS
+    assert median(map(blocked_ns, late)) < waits
+    assert all(phase_ns(own, phase) >= SLEEP_NS for own in late for phase in phases)
 
 
 def test_adasum_is_refused(tmp_path):
