@@ -15,13 +15,14 @@ from dash import html
 from dash.development.base_component import Component
 
 from hvdprof import units
+from hvdprof.api.run_entries import RunEntry
 from hvdprof.dashboards.components.section import fact
 from hvdprof.dashboards.glance import Glance
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
-from hvdprof.model.run import RunAnalysis, RunEntry
+from hvdprof.model.run import RunAnalysis
 from hvdprof.report.screen.tiles import (
     BAD,
     EFFICIENCY_FACT,

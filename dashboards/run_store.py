@@ -11,12 +11,18 @@ from typing import TypeVar, cast
 import pandas as pd
 
 from hvdprof.api import analyze_files, analyze_run, is_run_directory, load_run, run_entries
-from hvdprof.api.run_entries import last_change_ns, manifest_stamp, newest_first, run_entry
+from hvdprof.api.run_entries import (
+    RunEntry,
+    last_change_ns,
+    manifest_stamp,
+    newest_first,
+    run_entry,
+)
 from hvdprof.api.tables import release_tables, tables_of_files
 from hvdprof.dashboards.glance import Glance, glance
 from hvdprof.dashboards.trash import move_beside
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.run import Run, RunAnalysis, RunEntry
+from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
 from hvdprof.plain_text import printable
 

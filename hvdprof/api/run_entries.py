@@ -9,19 +9,17 @@ import os
 import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from heapq import nlargest
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.plain_text import printable
 from hvdprof.rundir.layout import MANIFEST_NAME, is_run_below
 from hvdprof.rundir.layout import is_run_directory as is_run_directory
-from hvdprof.rundir.manifest import NOT_ENDED, Manifest
+from hvdprof.rundir.manifest import NOT_ENDED, Manifest, Status
 from hvdprof.rundir.run_lock import Writer, is_written
-
-if TYPE_CHECKING:
-    from hvdprof.model.run import RunEntry as RunEntry
 
 MOST_CACHED = 5_000
 
@@ -41,9 +39,43 @@ _LINKS = "links to a folder above them or searched already"
 _REST = f"folders beyond the first {_MOST_FOLDERS:,} or {_MOST_NAMES:,} names"
 
 
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A run directory in a list of runs; ``problem`` is empty where its manifest can be read.
+
+    ``models`` are the reference models or the script, ``sizes`` the numbers of ranks, ascending.
+    ``num_ended`` of ``num_passes`` passes have ended, well or not.
+    """
+
+    folder: Path
+    name: str
+    created_at: str
+    status: str
+    problem: str
+    models: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    num_passes: int = 0
+    num_ended: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run is being measured, or about to be."""
+        return self.status in NOT_ENDED
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run ended and no pass of it failed."""
+        return self.status == Status.DONE
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the run failed, or cannot be read."""
+        return bool(self.problem) or self.status == Status.FAILED
+
+
 class _Known(NamedTuple):
     stamp: Stamp
-    entry: "RunEntry"
+    entry: RunEntry
     writer: Writer | None
 
 
@@ -51,7 +83,7 @@ _known: OrderedDict[Path, _Known] = OrderedDict()
 _lock = threading.Lock()
 
 
-def list_runs(folder: str | Path, *, levels: int = MOST_LEVELS) -> "tuple[RunEntry, ...]":
+def list_runs(folder: str | Path, *, levels: int = MOST_LEVELS) -> tuple[RunEntry, ...]:
     """The run directories below a folder, newest first; ``problem`` says why a run is unreadable.
 
     >>> sorted(entry.folder.name for entry in list_runs("runs"))
@@ -67,7 +99,7 @@ def list_runs(folder: str | Path, *, levels: int = MOST_LEVELS) -> "tuple[RunEnt
     return newest_first(runs_below(Path(folder), levels).folders)
 
 
-def newest_first(folders: Sequence[Path], most: int | None = None) -> "tuple[RunEntry, ...]":
+def newest_first(folders: Sequence[Path], most: int | None = None) -> tuple[RunEntry, ...]:
     """Run directories, newest first; ``most`` limits them to those whose manifests changed last."""
     if most is not None and len(folders) > most:
         folders = nlargest(most, folders, key=lambda path: manifest_stamp(path) or (0,))
@@ -75,7 +107,7 @@ def newest_first(folders: Sequence[Path], most: int | None = None) -> "tuple[Run
     return tuple(sorted(entries, key=lambda entry: (entry.created_at, entry.name), reverse=True))
 
 
-def run_entry(folder: Path) -> "RunEntry":
+def run_entry(folder: Path) -> RunEntry:
     """A run directory as in a list of runs, from its manifest alone; never raises."""
     stamp = manifest_stamp(folder)
     with _lock:
@@ -108,9 +140,7 @@ def _still_stands(known: _Known) -> bool:
     return is_written(known.entry.folder, known.writer) == (known.entry.status in NOT_ENDED)
 
 
-def _read(folder: Path) -> "tuple[RunEntry, Writer | None]":
-    from hvdprof.model.run import RunEntry
-
+def _read(folder: Path) -> tuple[RunEntry, Writer | None]:
     try:
         manifest = Manifest.read(folder)
     except HvdprofError as error:

@@ -96,40 +96,6 @@ class Run(RecordedTables):
         return replace(self, frames={**self.frames, **frames, **of_notes}, notes=everything)
 
 
-@dataclass(frozen=True, slots=True)
-class RunEntry:
-    """A run directory in a list of runs; ``problem`` is empty where its manifest can be read.
-
-    ``models`` are the reference models or the script, ``sizes`` the numbers of ranks, ascending.
-    ``num_ended`` of ``num_passes`` passes have ended, well or not.
-    """
-
-    folder: Path
-    name: str
-    created_at: str
-    status: str
-    problem: str
-    models: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = ()
-    num_passes: int = 0
-    num_ended: int = 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the run is being measured, or about to be."""
-        return self.status in NOT_ENDED
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the run ended and no pass of it failed."""
-        return self.status == Status.DONE
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the run failed, or cannot be read."""
-        return bool(self.problem) or self.status == Status.FAILED
-
-
 class Sentence(NamedTuple):
     """A sentence of a verdict, and what of it stands in the headline."""
 

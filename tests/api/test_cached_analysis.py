@@ -501,19 +501,25 @@ def test_an_output_that_fails_is_not_cached(printed: Printed, cache: Path) -> No
 
 
 @pytest.mark.slow
-def test_analyze_prints_again_without_pandas(run: Path, cache: Path) -> None:
+@pytest.mark.parametrize("is_named", [True, False])
+def test_analyze_prints_again_without_pandas(run: Path, cache: Path, is_named: bool) -> None:
+    # Without a path it is the newest run in ./runs.
+    runs = run.parent / "runs"
+    runs.symlink_to(run.parent)
     script = (
         "import sys, atexit\n"
         "from hvdprof.cli.main import main\n"
         "atexit.register(lambda: sys.stderr.write(str('pandas' in sys.modules)))\n"
-        f"sys.argv = ['hvdprof', 'analyze', {str(run)!r}]\n"
+        f"sys.argv = ['hvdprof', 'analyze', *{[str(run)] * is_named}]\n"
         "main()\n"
     )
     made = [
-        subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-c", script], cwd=run.parent, check=True, capture_output=True
+        )
         for _ in range(2)
     ]
-    assert [one.stderr for one in made] == [b"True", b"False"]
+    assert [one.stderr.endswith(b"True") for one in made] == [True, False]
     assert made[0].stdout == made[1].stdout
     assert made[0].stdout.count(b"\n") > 10
 
