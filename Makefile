@@ -75,7 +75,7 @@ test-lowest: $(LOWEST_VENV)/.hvdprof-lowest  ## Run the fast tests with the lowe
 
 # Tests that wait for deadlines: six at a time. Real ranks and browsers: four files at a time on any
 # machine, the longest first (tests/conftest.py). What measures time runs alone.
-test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 28 minutes on two cores: the light ones with coverage, the rest, and alone what measures time.
+test: setup $(VENV)/.hvdprof-sessions  ## Run every test, 25 minutes on two cores: the light ones with coverage, the rest, and alone what measures time.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
