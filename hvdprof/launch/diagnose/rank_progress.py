@@ -195,7 +195,7 @@ class RankProcesses:
         self._clock = clock
         self._host = socket.gethostname()
         self._here = boot_id(), pid_namespace()
-        self._seen_running: set[int] = set()
+        self._visible: set[int] = set()
         self._exited_since_s: float | None = None
         self._stopped_since_s: dict[int, float] = {}
         self._longest_s: dict[int, float] = {}
@@ -204,7 +204,8 @@ class RankProcesses:
     def have_exited(self) -> bool:
         """Whether all ranks have run on this host, and have been gone for the grace time.
 
-        A rank that trains for an instant is never seen: its process id has to be one of here.
+        A rank that ends between two looks is never seen running. It counts where its header names
+        this boot and this namespace of process ids.
         """
         since_s = self._exited_since_s
         return since_s is not None and self._clock() - since_s >= EXITED_GRACE_S
@@ -222,12 +223,12 @@ class RankProcesses:
             for rank, state in ranks.items()
             if state.header is not None and self._runs_here(state.header)
         }
-        self._seen_running |= {
+        self._visible |= {
             rank
             for rank, letter in letters.items()
             if letter or self._is_known_here(ranks[rank].header)
         }
-        have_run = len(self._seen_running) == self._size == len(letters)
+        have_run = len(self._visible) == self._size == len(letters)
         if have_run and not any(letters.values()):
             self._exited_since_s = now_s if self._exited_since_s is None else self._exited_since_s
         else:

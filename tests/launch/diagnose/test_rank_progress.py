@@ -171,10 +171,10 @@ def test_processes_that_were_never_seen_here_say_nothing(two_ranks: Ranks) -> No
     ("boot", "namespace", "exited"),
     [
         (boot_id(), pid_namespace(), True),
-        # Another host of this name, and a container beside this one.
         ("another", pid_namespace(), False),
         (boot_id(), "pid:[1]", False),
     ],
+    ids=["here", "another host of this name", "a container beside this one"],
 )
 def test_processes_that_ended_between_two_looks_have_exited(
     two_ranks: Ranks, boot: str, namespace: str, exited: bool
